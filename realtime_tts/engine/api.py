@@ -1,0 +1,141 @@
+"""All that a session sees of an engine: requests in, events out.  Frozen values, so they may cross threads."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from realtime_tts.errors import RealtimeTTSError
+
+Samples: TypeAlias = npt.NDArray[np.float32]
+"""(n,), mono, in [-1, 1], at the model's sample rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    name: str
+    language: str
+    """BCP-47, such as en-US."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What a loaded model can do.  A session checks a client's wishes against it before any request is made."""
+
+    name: str
+    sample_rate_hz: int
+    samples_per_frame: int
+    voices: tuple[Voice, ...]
+    default_voice: str | None
+    has_speed: bool = False
+    """Whether `SynthesisRequest.speed` may be other than 1.0."""
+
+    def __post_init__(self) -> None:
+        if self.default_voice is not None and self.default_voice not in self.voice_names:
+            raise ValueError(f"the default voice {self.default_voice!r} is not one of the model's voices")
+
+    @property
+    def voice_names(self) -> tuple[str, ...]:
+        return tuple(voice.name for voice in self.voices)
+
+    @property
+    def frame_s(self) -> float:
+        """Seconds of audio in one codec frame."""
+        return self.samples_per_frame / self.sample_rate_hz
+
+
+@dataclass(frozen=True, slots=True)
+class SynthesisRequest:
+    """One sentence handed to the engine.
+
+    `stream_id` names the listener: requests of one stream share a playout clock, and are heard in the order in which
+    they are submitted.
+    """
+
+    request_id: str
+    stream_id: str
+    text: str
+    voice: str
+    speed: float = 1.0
+    initial_codec_chunk_frames: int | None = None
+    """Overrides the dynamic initial chunk."""
+
+
+class FinishReason(StrEnum):
+    COMPLETE = "complete"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class SynthesisMetrics:
+    """How one request went, seen from the engine."""
+
+    queue_s: float
+    """From submission to the first stage's first launch."""
+    synthesis_s: float
+    """From the first launch to the end."""
+    audio_s: float
+    chunks: int
+    initial_chunk_frames: int
+
+    @property
+    def rtf(self) -> float | None:
+        """Wall seconds / audio seconds, or None where there was no audio."""
+        return self.synthesis_s / self.audio_s if self.audio_s else None
+
+
+@dataclass(frozen=True, slots=True)
+class AudioReady:
+    """The next samples of a request, in order, without overlap."""
+
+    request_id: str
+    samples: Samples
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFinished:
+    """The last event of every request, exactly once, however it ended."""
+
+    request_id: str
+    reason: FinishReason
+    metrics: SynthesisMetrics
+    error: RealtimeTTSError | None = None
+
+
+EngineEvent: TypeAlias = AudioReady | RequestFinished
+EventSink: TypeAlias = Callable[[EngineEvent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """`ready` is what /readyz answers; `reason` says in plain words why not."""
+
+    ready: bool
+    reason: str
+    active_requests: int
+
+
+class EngineHandle(Protocol):
+    """An engine as its callers see it: in this process, in another, or on another machine.
+
+    No method blocks.  Events reach the request's sink on the caller's event loop.
+    """
+
+    @property
+    def info(self) -> ModelInfo: ...
+
+    def submit(self, request: SynthesisRequest, sink: EventSink) -> None: ...
+
+    def cancel(self, request_id: str) -> None:
+        """Ends a request at any moment.  Unknown or finished ids are ignored: cancels race with the end."""
+        ...
+
+    def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
+        """Tells that `samples` more of a request went to the listener, who will run dry at `playout_end_s`."""
+        ...
+
+    def status(self) -> EngineStatus: ...

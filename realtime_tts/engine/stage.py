@@ -1,0 +1,84 @@
+"""What a model is made of: stages that turn text into codec frames, and a last one that turns frames into sound."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from realtime_tts.engine.api import ModelInfo, SynthesisRequest
+from realtime_tts.engine.chunking import Chunk, ChunkPlan
+from realtime_tts.errors import RealtimeTTSError
+
+Frames = npt.NDArray[np.generic]
+"""(n, width), one row a codec frame: codes, features or hidden states, as the model likes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageInput:
+    """One row of a batch.
+
+    `frames` holds the upstream stage's frames: those that are new since this stage's last run, or for the last stage
+    those of `[chunk.context_start, chunk.context_end)`.  The first stage gets None, and reads `request.text`.
+    `upstream_complete` says that no frames follow these.
+    """
+
+    request: SynthesisRequest
+    frames: Frames | None = None
+    chunk: Chunk | None = None
+    upstream_complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StageOutput:
+    """What one row gave: frames `(n, width)`, or from the last stage float32 samples `(n,)` in [-1, 1].
+
+    The last stage gives exactly `chunk.frames * samples_per_frame` samples.  `finished` (not read from the last
+    stage) says that this row will give no more.  `error` fails this row's request alone.
+    """
+
+    values: npt.NDArray[np.generic]
+    finished: bool = False
+    error: RealtimeTTSError | None = None
+
+
+class Stage(Protocol):
+    """One step of the pipeline.  `run` and `release` are only ever called from its lane's thread, one at a time."""
+
+    @property
+    def name(self) -> str:
+        """talker, code2wav, …: the word used in logs and metrics."""
+        ...
+
+    @property
+    def lane(self) -> str:
+        """The device, or share of one, that it runs on.  Stages on one lane take turns."""
+        ...
+
+    @property
+    def max_batch(self) -> int: ...
+
+    def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
+        """Advances every row by one step, in order.  What it raises fails the whole batch, and only that."""
+        ...
+
+    def release(self, request_id: str) -> None:
+        """Frees what this stage holds for a request that ran here, whatever became of it.  Called once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Everything that an engine needs to know about a model: stages in order, the last one makes the sound."""
+
+    info: ModelInfo
+    stages: tuple[Stage, ...]
+    chunk_plan: ChunkPlan
+
+    def __post_init__(self) -> None:
+        if len(self.stages) < 2:
+            raise ValueError("a model needs a stage that makes frames and one that makes sound")
+        names = [stage.name for stage in self.stages]
+        if len(set(names)) != len(names):
+            raise ValueError(f"stage names must differ, got {names}")
