@@ -28,3 +28,8 @@ class VirtualClock:
         if seconds < 0:
             raise ValueError(f"time does not go back, got {seconds} s")
         self._now_s += seconds
+
+
+def sleep_s(seconds: float) -> None:
+    """Blocks this thread: how a test model spends the time that a real one would compute."""
+    time.sleep(seconds)

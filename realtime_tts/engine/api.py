@@ -102,7 +102,8 @@ class RequestFinished:
 
     request_id: str
     reason: FinishReason
-    metrics: SynthesisMetrics
+    metrics: SynthesisMetrics | None = None
+    """None where the request was refused before it reached the engine."""
     error: RealtimeTTSError | None = None
 
 

@@ -64,7 +64,10 @@ class Stage(Protocol):
         ...
 
     def release(self, request_id: str) -> None:
-        """Frees what this stage holds for a request that ran here, whatever became of it.  Called once."""
+        """Frees what this stage holds for a request.
+
+        Called once for every request that was in a batch here, whatever became of it: also where `run` raised.
+        """
         ...
 
 
@@ -75,6 +78,8 @@ class Model:
     info: ModelInfo
     stages: tuple[Stage, ...]
     chunk_plan: ChunkPlan
+    nominal_streams: int = 64
+    """Listeners at which the machine counts as busy: the load that chooses the initial chunk is measured by it."""
 
     def __post_init__(self) -> None:
         if len(self.stages) < 2:

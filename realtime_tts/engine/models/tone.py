@@ -1,0 +1,153 @@
+"""A test model with set costs: exact, deterministic, speech-shaped tones, for tests and for load without a GPU.
+
+It has the shape of a codec language model: a Talker that makes one codec frame a step for every row of a batch, and a
+Code2Wav that keeps state.  Its costs are waited, not burnt, so that a small machine can play a large one.
+"""
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from realtime_tts.clock import sleep_s
+from realtime_tts.engine.api import ModelInfo, Samples, SynthesisRequest, Voice
+from realtime_tts.engine.chunking import ChunkPlan
+from realtime_tts.engine.stage import Frames, Model, StageInput, StageOutput
+
+SAMPLE_RATE_HZ = 24_000
+SAMPLES_PER_FRAME = 1920
+FRAMES_PER_CHARACTER = 0.8  # 15.6 characters a second: an ordinary pace of English speech
+NUM_CODEBOOKS = 3  # pitch, timbre, loudness
+
+VOICES = (Voice("tone_low", "en-US"), Voice("tone_high", "en-US"))
+
+
+@dataclass(frozen=True, slots=True)
+class ToneCosts:
+    """Seconds that a step takes: Talker `a0 + b0·rows + prefill·new rows`, Code2Wav `a1 + b1·Σ frames`."""
+
+    a0_s: float = 0.0
+    b0_s: float = 0.0
+    prefill_s: float = 0.0
+    a1_s: float = 0.0
+    b1_s: float = 0.0
+
+
+def codes(request: SynthesisRequest) -> Frames:
+    """All codec frames of a text, int64 (n, 3): a pure function of text, voice and speed."""
+    count = max(1, round(len(request.text) * FRAMES_PER_CHARACTER / request.speed))
+    seed = zlib.crc32(f"{request.voice}\0{request.text}".encode("utf-8", "replace"))
+    frames = np.random.default_rng(seed).integers(0, (8, 4, 4), size=(count, NUM_CODEBOOKS))
+    frames[:, 0] += 8 * (request.voice == "tone_high")
+    return frames
+
+
+def _waveforms() -> Samples:
+    """One frame of sound for each (pitch, timbre), float32 (16, 4, 1920).
+
+    Every pitch is a multiple of the frame rate, so each frame holds whole periods and joins the next without a click.
+    """
+    time_s = np.arange(SAMPLES_PER_FRAME) / SAMPLE_RATE_HZ
+    harmonics = np.arange(1, 9)
+    pitches_hz = 12.5 * np.arange(8, 24)
+    partials = np.sin(2 * np.pi * pitches_hz[:, None, None] * harmonics[:, None] * time_s)
+    formants = np.exp(-(((harmonics - np.array([1, 2, 3, 4])[:, None]) / 1.5) ** 2))
+    weights = formants / formants.sum(axis=1, keepdims=True)
+    return np.asarray(np.einsum("phn,th->ptn", partials, weights), np.float32)
+
+
+_WAVEFORMS = _waveforms()
+_LOUDNESS = np.array([0.05, 0.25, 0.4, 0.6], np.float32)
+_RAMP = np.linspace(0.0, 1.0, SAMPLES_PER_FRAME, endpoint=False, dtype=np.float32)
+
+
+def decode(frames: Frames, previous_loudness: float = 0.0) -> Samples:
+    """Codec frames (n, 3) to float32 samples (n · 1920,), the loudness gliding from one frame to the next."""
+    loudness = _LOUDNESS[frames[:, 2]]
+    before = np.concatenate(([np.float32(previous_loudness)], loudness[:-1]))
+    envelope = before[:, None] + (loudness - before)[:, None] * _RAMP
+    return np.asarray(_WAVEFORMS[frames[:, 0], frames[:, 1]] * envelope, np.float32).reshape(-1)
+
+
+def render(request: SynthesisRequest) -> Samples:
+    """The whole sound of a request at once: what every way of streaming it must add up to."""
+    return decode(codes(request))
+
+
+class Talker:
+    """One codec frame a step for each row; holds the rest of each request's frames, as a real one holds its KV."""
+
+    name = "talker"
+
+    def __init__(self, costs: ToneCosts, max_batch: int, lane: str, wait_s: Callable[[float], None]) -> None:
+        self.lane = lane
+        self.max_batch = max_batch
+        self.slots: dict[str, tuple[Frames, int]] = {}
+        self._costs = costs
+        self._wait_s = wait_s
+
+    def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
+        new = sum(row.request.request_id not in self.slots for row in batch)
+        self._wait_s(self._costs.a0_s + self._costs.b0_s * len(batch) + self._costs.prefill_s * new)
+        return [self._step(row.request) for row in batch]
+
+    def release(self, request_id: str) -> None:
+        self.slots.pop(request_id, None)  # absent where `run` raised before this row
+
+    def _step(self, request: SynthesisRequest) -> StageOutput:
+        frames, done = self.slots.get(request.request_id) or (codes(request), 0)
+        self.slots[request.request_id] = (frames, done + 1)
+        return StageOutput(frames[done : done + 1], finished=done + 1 == len(frames))
+
+
+class Code2Wav:
+    """Decodes whatever frames it is given, remembering each request's last loudness."""
+
+    name = "code2wav"
+
+    def __init__(self, costs: ToneCosts, max_batch: int, lane: str, wait_s: Callable[[float], None]) -> None:
+        self.lane = lane
+        self.max_batch = max_batch
+        self.slots: dict[str, float] = {}
+        self._costs = costs
+        self._wait_s = wait_s
+
+    def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
+        self._wait_s(self._costs.a1_s + self._costs.b1_s * sum(row.chunk.frames for row in batch if row.chunk))
+        return [self._decode(row) for row in batch]
+
+    def release(self, request_id: str) -> None:
+        self.slots.pop(request_id, None)  # absent where `run` raised before this row
+
+    def _decode(self, row: StageInput) -> StageOutput:
+        assert row.frames is not None, "the last stage always gets frames"
+        samples = decode(row.frames, self.slots.get(row.request.request_id, 0.0))
+        self.slots[row.request.request_id] = float(_LOUDNESS[row.frames[-1, 2]])
+        return StageOutput(samples)
+
+
+def build(
+    *,
+    costs: ToneCosts | None = None,
+    max_batch: int = 64,
+    shared_lane: bool = False,
+    wait_s: Callable[[float], None] = sleep_s,
+) -> Model:
+    """`shared_lane` puts both stages on one device; `wait_s` is how a step spends its cost."""
+    costs = costs or ToneCosts()
+    return Model(
+        info=ModelInfo(
+            name="tone",
+            sample_rate_hz=SAMPLE_RATE_HZ,
+            samples_per_frame=SAMPLES_PER_FRAME,
+            voices=VOICES,
+            default_voice=VOICES[0].name,
+            has_speed=True,
+        ),
+        stages=(
+            Talker(costs, max_batch, "talker", wait_s),
+            Code2Wav(costs, max_batch, "talker" if shared_lane else "code2wav", wait_s),
+        ),
+        chunk_plan=ChunkPlan(sizes=(2, 4, 8, 16, 25)),
+    )

@@ -1,0 +1,181 @@
+"""The loop: exact audio, one end for every request, nothing left behind, one failure is one request's own."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from realtime_tts.clock import VirtualClock
+from realtime_tts.engine.api import FinishReason
+from realtime_tts.engine.config import EngineConfig
+from realtime_tts.engine.engine import Engine
+from realtime_tts.engine.models import tone
+from realtime_tts.errors import EngineUnavailable, Overloaded, SynthesisFailed
+from tests.fakes import (
+    HeldExecutor,
+    ends_of,
+    make_engine,
+    raises_for,
+    request,
+    run_to_end,
+    samples_of,
+    slots,
+    wrapped,
+)
+
+
+@given(
+    texts=st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=6),
+    max_batch=st.integers(1, 4),
+    shared=st.booleans(),
+)
+@settings(deadline=None, max_examples=40)
+def test_streamed_audio_is_the_whole_audio_for_every_request(texts: list[str], max_batch: int, shared: bool) -> None:
+    model = tone.build(max_batch=max_batch, shared_lane=shared)
+    engine, events = make_engine(model)
+    requests = [request(i, text) for i, text in enumerate(texts)]
+    for each in requests:
+        engine.submit(each)
+    run_to_end(engine)
+    for each in requests:
+        assert np.array_equal(np.concatenate(samples_of(events, each.request_id)), tone.render(each))
+        (end,) = ends_of(events, each.request_id)
+        assert end.reason is FinishReason.COMPLETE
+        assert end.error is None
+    assert slots(model) == 0
+    assert engine.status().active_requests == 0
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=150)
+def test_a_cancel_at_any_moment_frees_everything_and_harms_nobody(data: st.DataObject) -> None:
+    """Queued, prefilled, in a batch, decoding or finished: with any number of batches in flight."""
+    model = tone.build(max_batch=3)
+    executor = HeldExecutor()
+    engine, events = make_engine(model, executor=executor)
+    requests = [request(i, "x" * (5 + 9 * i)) for i in range(4)]
+    for each in requests:
+        engine.submit(each)
+    victims = data.draw(st.sets(st.integers(0, 3), min_size=1))
+    moments = {victim: data.draw(st.integers(0, 60)) for victim in victims}
+    for moment in range(400):
+        for victim, at in moments.items():
+            if at == moment:
+                engine.cancel(f"r{victim}")
+        if data.draw(st.booleans()):
+            executor.run_all()
+        if not engine.step() and not executor.held:
+            break
+    executor.run_all()
+    run_to_end_held(engine, executor)
+    for number, each in enumerate(requests):
+        (end,) = ends_of(events, each.request_id)
+        if number not in victims:
+            assert end.reason is FinishReason.COMPLETE
+        if end.reason is FinishReason.COMPLETE:
+            assert np.array_equal(np.concatenate(samples_of(events, each.request_id)), tone.render(each))
+        assert events[-1] is end or events.index(end) == max(
+            i for i, event in enumerate(events) if event.request_id == each.request_id
+        )
+    assert slots(model) == 0
+
+
+def run_to_end_held(engine: Engine, executor: HeldExecutor) -> None:
+    while engine.step() or executor.held:
+        executor.run_all()
+
+
+@pytest.mark.parametrize("stage", ["talker", "code2wav"])
+def test_a_stage_that_raises_fails_its_own_requests_only(stage: str) -> None:
+    inner = tone.build(max_batch=1)
+    engine, events = make_engine(wrapped(inner, stage, raises_for("bad")))
+    for number, text in enumerate(["good", "bad", "fine"]):
+        engine.submit(request(number, text))
+    run_to_end(engine)
+    assert [ends_of(events, f"r{i}")[0].reason for i in range(3)] == ["complete", "error", "complete"]
+    assert isinstance(ends_of(events, "r1")[0].error, SynthesisFailed)
+    assert slots(inner) == 0
+    engine.submit(request(9, "again"))
+    run_to_end(engine)
+    assert ends_of(events, "r9")[0].reason is FinishReason.COMPLETE
+
+
+def test_a_stage_that_hangs_fails_its_requests_and_readiness_until_it_comes_back() -> None:
+    model, executor, clock = tone.build(), HeldExecutor(), VirtualClock()
+    engine, events = make_engine(model, executor=executor, clock=clock)
+    engine.submit(request(0))
+    engine.step()
+    clock.advance(29.9)
+    engine.step()
+    assert engine.status().ready
+    assert engine.next_timeout_s() == pytest.approx(0.1)
+    clock.advance(0.2)
+    engine.step()
+    assert not engine.status().ready
+    assert "talker" in engine.status().reason
+    assert isinstance(ends_of(events, "r0")[0].error, SynthesisFailed)
+    engine.submit(request(1))
+    engine.step()
+    assert isinstance(ends_of(events, "r1")[0].error, EngineUnavailable)
+    executor.run_all()
+    run_to_end_held(engine, executor)
+    assert engine.status().ready
+    assert slots(model) == 0
+    engine.submit(request(2))
+    run_to_end_held(engine, executor)
+    assert ends_of(events, "r2")[0].reason is FinishReason.COMPLETE
+
+
+def test_one_request_too_many_is_refused_before_any_audio_and_the_others_go_on() -> None:
+    events: list[object] = []
+    engine = Engine(
+        tone.build(),
+        HeldExecutor(),
+        VirtualClock(),
+        emit=events.extend,
+        config=EngineConfig(max_requests=2),
+    )
+    for number in range(3):
+        engine.submit(request(number))
+    engine.step()
+    assert [type(event.error) for event in events] == [Overloaded]  # type: ignore[attr-defined]
+    assert engine.status().active_requests == 2
+
+
+def test_the_initial_chunk_grows_with_the_listeners_and_yields_to_the_client() -> None:
+    model = tone.build()
+    engine, events = make_engine(model)
+    for number in range(model.nominal_streams):
+        engine.submit(request(number))
+    run_to_end(engine)
+    initial = [ends_of(events, f"r{i}")[0].metrics for i in (0, 20, model.nominal_streams - 1)]
+    assert [metrics.initial_chunk_frames for metrics in initial if metrics] == [2, 4, 16]
+
+
+def test_wrong_sample_counts_from_a_model_never_reach_a_listener() -> None:
+    model = tone.build()
+    code2wav = model.stages[1]
+    assert isinstance(code2wav, tone.Code2Wav)
+    code2wav._decode = lambda row: tone.StageOutput(np.zeros(7, np.float32))  # type: ignore[method-assign]
+    engine, events = make_engine(model)
+    engine.submit(request(0))
+    run_to_end(engine)
+    assert samples_of(events, "r0") == []
+    assert ends_of(events, "r0")[0].reason is FinishReason.ERROR
+    assert slots(model) == 0
+
+
+def test_metrics_tell_queue_work_and_audio_apart() -> None:
+    clock = VirtualClock()
+    model = tone.build(costs=tone.ToneCosts(a0_s=0.01, a1_s=0.02), wait_s=clock.advance)
+    engine, events = make_engine(model, clock=clock)
+    engine.submit(request(0, "x" * 25))  # 20 frames: chunks of 2, 4, 8 and the last 6
+    clock.advance(1.0)
+    run_to_end(engine)
+    metrics = ends_of(events, "r0")[0].metrics
+    assert metrics is not None
+    assert metrics.queue_s == pytest.approx(1.0)
+    assert metrics.synthesis_s == pytest.approx(20 * 0.01 + 4 * 0.02)
+    assert metrics.audio_s == pytest.approx(20 * 0.08)
+    assert metrics.chunks == 4
+    assert metrics.rtf == pytest.approx(0.28 / 1.6)
