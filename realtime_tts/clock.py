@@ -30,6 +30,11 @@ class VirtualClock:
         self._now_s += seconds
 
 
+def unix_time_s() -> float:
+    """The calendar's time, for people and other machines; never for measuring."""
+    return time.time()
+
+
 def sleep_s(seconds: float) -> None:
     """Blocks this thread: how a test model spends the time that a real one would compute."""
     time.sleep(seconds)

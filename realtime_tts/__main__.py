@@ -1,0 +1,6 @@
+"""`python -m realtime_tts` is `realtime-tts`."""
+
+from realtime_tts.cli import main
+
+if __name__ == "__main__":
+    main()

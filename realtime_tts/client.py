@@ -1,0 +1,152 @@
+"""A Python client of the protocol: send text as it comes, take typed events as they come.
+
+async with connect("http://127.0.0.1:8000", voice="af_heart") as session:
+    await session.send_text("Hello world.")
+    await session.done()
+    async for event in session.utterance():
+        ...
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+import websockets.asyncio.client
+from websockets.exceptions import ConnectionClosed, ConnectionClosedError, InvalidStatus
+
+from realtime_tts.errors import RealtimeTTSError
+from realtime_tts.session.messages import (
+    AnyServerMessage,
+    AudioStart,
+    SessionDone,
+    decode_server_message,
+)
+from realtime_tts.session.protocol import PROTOCOL, STREAM_PATH
+
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+"""Whole wav files of slow, long sentences at 48 kHz come in one frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audio:
+    """One binary frame, of the sentence that `start` began."""
+
+    data: bytes
+    start: AudioStart
+
+
+ClientEvent: TypeAlias = AnyServerMessage | Audio
+
+
+class ConnectionRefused(RealtimeTTSError):
+    """The server did not accept the connection; `status` is its HTTP answer."""
+
+    code = "connection_refused"
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class SessionEnded(RealtimeTTSError):
+    """The connection ended before what was asked for had come."""
+
+    code = "session_ended"
+
+    def __init__(self, close_code: int | None, reason: str) -> None:
+        super().__init__(f"the connection ended ({close_code}: {reason or 'no reason given'})")
+        self.received_close_code = close_code
+
+
+class ClientSession:
+    """One connection.  Iterating gives every event until it closes; `utterance` those up to `session.done`."""
+
+    def __init__(self, socket: websockets.asyncio.client.ClientConnection) -> None:
+        self._socket = socket
+        self._start: AudioStart | None = None
+
+    async def configure(self, **fields: Any) -> None:
+        """Sends `session.config`; what is left out stays as it is.  See protocol.md for the fields."""
+        await self._send({"type": "session.config", **fields})
+
+    async def send_text(self, text: str) -> None:
+        """Any slice of text, down to one character."""
+        await self._send({"type": "input.text", "text": text})
+
+    async def done(self) -> None:
+        """Ends the utterance: what was sent so far is spoken to its end."""
+        await self._send({"type": "input.done"})
+
+    async def keepalive(self) -> None:
+        await self._send({"type": "session.keepalive"})
+
+    async def finish(self) -> None:
+        """Asks the server to close once everything was sent."""
+        await self._send({"type": "session.close"})
+
+    async def utterance(self) -> AsyncIterator[ClientEvent]:
+        """Events up to and with the next `session.done`.  Raises `SessionEnded` where the connection ends before."""
+        async for event in self:
+            yield event
+            if isinstance(event, SessionDone):
+                return
+        raise SessionEnded(self._socket.close_code, self._socket.close_reason or "")
+
+    async def __aiter__(self) -> AsyncIterator[ClientEvent]:
+        """Events until the connection closes.  Raises `SessionEnded` where it does not close cleanly."""
+        try:
+            async for frame in self._socket:
+                if (event := self._event(frame)) is not None:
+                    yield event
+        except ConnectionClosedError:
+            raise SessionEnded(self._socket.close_code, self._socket.close_reason or "") from None
+
+    def _event(self, frame: str | bytes) -> ClientEvent | None:
+        if isinstance(frame, bytes):
+            assert self._start is not None, "the server sent audio before any audio.start"
+            return Audio(frame, self._start)
+        message = decode_server_message(frame)
+        if isinstance(message, AudioStart):
+            self._start = message
+        return message
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        try:
+            await self._socket.send(msgspec.json.encode(message).decode())
+        except ConnectionClosed:
+            raise SessionEnded(self._socket.close_code, self._socket.close_reason or "") from None
+
+
+@asynccontextmanager
+async def connect(url: str, **config: Any) -> AsyncIterator[ClientSession]:
+    """Opens a session at `url` (http, https, ws or wss; the protocol's path is added where there is none).
+
+    `config` are fields of `session.config`; without any, audio is streamed as PCM.
+    Raises `ConnectionRefused` where the server refuses, `OSError` where there is none.
+    """
+    try:
+        socket = await websockets.asyncio.client.connect(
+            stream_url(url),
+            subprotocols=[websockets.Subprotocol(PROTOCOL)],
+            compression=None,
+            max_size=MAX_FRAME_BYTES,
+            proxy=None,
+        )
+    except InvalidStatus as refusal:
+        body = (refusal.response.body or b"").decode("utf-8", "replace")
+        raise ConnectionRefused(f"the server refused: {body[:500]}", refusal.response.status_code) from None
+    async with socket:
+        session = ClientSession(socket)
+        await session.configure(**{"response_format": "pcm", "stream_audio": True, **config})
+        yield session
+
+
+def stream_url(url: str) -> str:
+    """The WebSocket address of a server that is given by any of its usual addresses."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+    path = parts.path if parts.path not in ("", "/") else STREAM_PATH
+    return urlunsplit((scheme, parts.netloc, path, parts.query, ""))

@@ -1,0 +1,24 @@
+"""How much one session may ask for.  Announced to the client in `session.created`."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    max_message_bytes: int = 256 * 1024
+    max_pending_chars: int = 100_000
+    """Text received and not yet spoken: about two hours of speech."""
+    max_sentence_chars: int = 300
+    """Longer sentences are cut at a clause or a space.  20 s of speech at 24 kHz stay under the 1 MiB that common
+    WebSocket clients accept as one message, for those who ask for whole files."""
+    sentences_ahead: int = 1
+    """Sentences handed to the engine behind the one that is being sent."""
+    max_queued_messages: int = 1024
+    """Outgoing messages that may wait for a client who does not read."""
+    max_invalid_messages: int = 10
+    """Bad messages in a row before the session is closed."""
+    write_timeout_s: float = 30.0
+    """A client that takes nothing for so long is given up."""
+    idle_s: float = 600.0
+    """Client pools hold sockets for 300-600 s between turns."""
+    session_s: float = 4 * 3600.0

@@ -1,0 +1,239 @@
+"""protocol.md's JSON messages as types: what a client may send, what the server answers."""
+
+import json
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from realtime_tts.errors import InvalidMessage, MalformedMessage
+
+# -- Client -> server -------------------------------------------------------------------------------------------------
+
+
+class ClientMessage(Struct, frozen=True):
+    """Any message of a client, told apart by its `type`."""
+
+    type: ClassVar[str]
+
+
+class SessionConfig(ClientMessage, frozen=True, kw_only=True):
+    """Absent fields stay as they are; null puts a field back to its default."""
+
+    type = "session.config"
+    model: str | UnsetType | None = UNSET
+    voice: str | UnsetType | None = UNSET
+    speaker: str | UnsetType | None = UNSET
+    language: str | UnsetType | None = UNSET
+    response_format: str | UnsetType | None = UNSET
+    sample_rate: int | UnsetType | None = UNSET
+    stream_audio: bool | UnsetType | None = UNSET
+    speed: float | UnsetType | None = UNSET
+    initial_codec_chunk_frames: int | UnsetType | None = UNSET
+    continuity_threshold_ms: float | UnsetType | None = UNSET
+    unknown: tuple[str, ...] = ()
+    """Keys of the message that are no fields; not on the wire."""
+
+
+class InputText(ClientMessage, frozen=True):
+    type = "input.text"
+    text: str
+
+
+class InputDone(ClientMessage, frozen=True):
+    type = "input.done"
+
+
+class SessionKeepalive(ClientMessage, frozen=True):
+    type = "session.keepalive"
+
+
+class SessionClose(ClientMessage, frozen=True):
+    type = "session.close"
+
+
+CLIENT_MESSAGES: dict[str, type[ClientMessage]] = {
+    message.type: message for message in (SessionConfig, InputText, InputDone, SessionKeepalive, SessionClose)
+}
+
+
+def decode_client_message(data: str) -> ClientMessage:
+    """One text frame to one message.
+
+    Raises `MalformedMessage` where it is not JSON, `InvalidMessage` where it is no message of ours.
+    """
+    fields = _json(data)
+    if not isinstance(fields, dict):
+        raise InvalidMessage("a message is a JSON object with a `type`")
+    kind = fields.pop("type", None)
+    if not isinstance(kind, str):
+        raise InvalidMessage("the message has no `type`, or one that is no string")
+    if kind not in CLIENT_MESSAGES:
+        raise InvalidMessage(f"unknown message type {kind[:80]!r}; there are {', '.join(CLIENT_MESSAGES)}")
+    message_type = CLIENT_MESSAGES[kind]
+    names = set(message_type.__struct_fields__) - {"unknown"}
+    known = {name: value for name, value in fields.items() if name in names}
+    if message_type is SessionConfig:
+        known["unknown"] = tuple(printable(name) for name in fields if name not in names)
+    try:
+        return msgspec.convert(known, message_type)
+    except msgspec.ValidationError as error:
+        raise InvalidMessage(f"{kind}: {error}") from None
+
+
+def printable(text: str) -> str:
+    """Text that may be sent: lone surrogates become U+FFFD, length is bounded."""
+    return text[:200].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _json(data: str) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeEncodeError):
+        pass  # it may still be JSON: msgspec refuses the escape of a lone surrogate, which a cut text can end in
+    except RecursionError:
+        raise MalformedMessage("the message is nested too deeply") from None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise MalformedMessage("the message is not JSON") from None
+
+
+# -- Server -> client -------------------------------------------------------------------------------------------------
+
+
+class ServerMessage(Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    """Fields that are at their default of None are left out on the wire."""
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    max_message_bytes: int
+    max_pending_chars: int
+    max_sentence_chars: int
+    idle_s: float
+    session_s: float
+
+
+class ConfigInForce(Struct, frozen=True, kw_only=True):
+    model: str
+    voice: str | None
+    language: str
+    response_format: str
+    sample_rate: int
+    stream_audio: bool
+    speed: float
+    initial_codec_chunk_frames: int | None
+    continuity_threshold_ms: float
+
+
+class SessionCreated(ServerMessage, frozen=True, kw_only=True, tag="session.created"):
+    session_id: str
+    protocol: str
+    model: str
+    voices: tuple[str, ...]
+    sample_rate: int
+    limits: Limits
+    expires_at: float
+    """Unix time in seconds."""
+
+
+class SessionUpdated(ServerMessage, frozen=True, kw_only=True, tag="session.updated"):
+    config: ConfigInForce
+    ignored: tuple[str, ...]
+
+
+class AudioStart(ServerMessage, frozen=True, kw_only=True, tag="audio.start"):
+    sentence_index: int
+    sentence_text: str
+    format: str
+    sample_rate: int
+    channels: int
+    utterance_index: int
+    text_span: tuple[int, int]
+
+
+class SentenceMetrics(Struct, frozen=True, kw_only=True):
+    """Null where there was nothing to measure."""
+
+    ttfp_ms: float | None
+    ttfa_ms: float | None
+    rtf: float | None
+    queue_ms: float | None
+    chunks: int
+    initial_chunk_frames: int | None
+    max_underrun_ms: float
+    underrun_count: int
+    continuity_ok: bool | None
+
+
+class AudioDone(ServerMessage, frozen=True, kw_only=True, tag="audio.done"):
+    sentence_index: int
+    total_bytes: int
+    error: bool
+    utterance_index: int
+    duration_ms: float
+    samples: int
+    reason: str
+    metrics: SentenceMetrics
+
+
+class Usage(Struct, frozen=True, kw_only=True):
+    characters: int
+    audio_ms: float
+
+
+class Continuity(Struct, frozen=True, kw_only=True):
+    ttfp_ms: float | None
+    ttfa_ms: float | None
+    audio_ms: float
+    packets: int
+    underrun_count: int
+    underrun_total_ms: float
+    max_underrun_ms: float
+    text_starvation_ms: float
+    continuity_ok: bool | None
+
+
+class SessionDone(ServerMessage, frozen=True, kw_only=True, tag="session.done"):
+    total_sentences: int
+    utterance_index: int
+    usage: Usage
+    continuity: Continuity
+
+
+class ServerWarning(ServerMessage, frozen=True, kw_only=True, tag="warning"):
+    code: str
+    message: str
+    utterance_index: int | None = None
+
+
+class ServerError(ServerMessage, frozen=True, kw_only=True, tag="error"):
+    code: str
+    message: str
+    fatal: bool
+    retryable: bool
+    session_id: str
+    sentence_index: int | None = None
+
+
+AnyServerMessage: TypeAlias = SessionCreated | SessionUpdated | AudioStart | AudioDone | SessionDone | ServerWarning | ServerError
+
+encode = msgspec.json.Encoder().encode
+"""A server message to UTF-8 JSON."""
+
+_server_decoder = msgspec.json.Decoder(AnyServerMessage)
+_server_types = frozenset(
+    message.__struct_config__.tag
+    for message in (SessionCreated, SessionUpdated, AudioStart, AudioDone, SessionDone, ServerWarning, ServerError)
+)
+
+
+class _Tag(Struct):
+    type: str
+
+
+def decode_server_message(data: str | bytes) -> AnyServerMessage | None:
+    """What a client does with a text frame: a message, or None for one of a kind that it does not know."""
+    if msgspec.json.decode(data, type=_Tag).type not in _server_types:
+        return None
+    return _server_decoder.decode(data)

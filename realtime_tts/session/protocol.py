@@ -1,0 +1,97 @@
+"""Which message may follow which?  A sans-I/O table: it never waits, locks or reads a clock."""
+
+from enum import StrEnum
+
+from realtime_tts.errors import (
+    ConfigRequired,
+    MessageTooBig,
+    RealtimeTTSError,
+    TooManyInvalidMessages,
+    UnexpectedMessage,
+)
+from realtime_tts.session.limits import SessionLimits
+from realtime_tts.session.messages import (
+    ClientMessage,
+    InputDone,
+    InputText,
+    SessionClose,
+    SessionConfig,
+    SessionKeepalive,
+    decode_client_message,
+)
+
+PROTOCOL = "realtime-tts.v1"
+"""The WebSocket subprotocol; a client may leave it out."""
+STREAM_PATH = "/v1/audio/speech/stream"
+
+
+class State(StrEnum):
+    NEW = "new"
+    """Nothing accepted yet."""
+    OPEN = "open"
+    CLOSING = "closing"
+    """The client has asked to close: what it asked for before is finished first."""
+    CLOSED = "closed"
+
+
+RECEIVE: dict[tuple[State, type[ClientMessage]], State] = {
+    (State.NEW, SessionConfig): State.OPEN,
+    (State.NEW, InputText): State.OPEN,  # only where the server has a default voice, see `Protocol`
+    (State.NEW, InputDone): State.OPEN,  # likewise
+    (State.NEW, SessionKeepalive): State.NEW,
+    (State.NEW, SessionClose): State.CLOSING,
+    (State.OPEN, SessionConfig): State.OPEN,
+    (State.OPEN, InputText): State.OPEN,
+    (State.OPEN, InputDone): State.OPEN,
+    (State.OPEN, SessionKeepalive): State.OPEN,
+    (State.OPEN, SessionClose): State.CLOSING,
+    (State.CLOSING, SessionKeepalive): State.CLOSING,
+}
+
+
+class Protocol:
+    """The state of one connection, moved by the frames that come in."""
+
+    def __init__(self, limits: SessionLimits, *, has_default_voice: bool) -> None:
+        self.state = State.NEW
+        self._limits = limits
+        self._has_default_voice = has_default_voice
+        self._invalid_in_a_row = 0
+
+    def receive(self, data: str | bytes) -> ClientMessage:
+        """One frame to one message that is allowed now.
+
+        Raises a `RealtimeTTSError`; where it has a `close_code` the connection is over, else it goes on.
+        """
+        try:
+            message = self._legal(data)
+        except RealtimeTTSError as error:
+            self._invalid_in_a_row += 1
+            if error.close_code is None and self._invalid_in_a_row > self._limits.max_invalid_messages:
+                error = TooManyInvalidMessages(f"{self._invalid_in_a_row} bad messages in a row; the last: {error}")
+            if error.close_code is not None:
+                self.state = State.CLOSED
+            raise error from None
+        self._invalid_in_a_row = 0
+        return message
+
+    def close(self) -> None:
+        self.state = State.CLOSED
+
+    def _legal(self, data: str | bytes) -> ClientMessage:
+        if len(data) > self._limits.max_message_bytes:
+            raise MessageTooBig(f"a message may have {self._limits.max_message_bytes} bytes, this has {len(data)}")
+        if isinstance(data, bytes):
+            self._refuse_before_config("a binary frame")
+            raise UnexpectedMessage("binary frames only go from server to client")
+        message = decode_client_message(data)
+        if self.state is State.NEW and isinstance(message, InputText | InputDone) and not self._has_default_voice:
+            self._refuse_before_config(f"`{message.type}`")
+        if (self.state, type(message)) not in RECEIVE:
+            raise UnexpectedMessage(f"`{message.type}` is not allowed while the session is {self.state}")
+        self.state = RECEIVE[self.state, type(message)]
+        return message
+
+    def _refuse_before_config(self, what: str) -> None:
+        if self.state is State.NEW:
+            raise ConfigRequired(f"the first message must be `session.config`, not {what}")

