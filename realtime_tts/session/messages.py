@@ -216,7 +216,9 @@ class ServerError(ServerMessage, frozen=True, kw_only=True, tag="error"):
     sentence_index: int | None = None
 
 
-AnyServerMessage: TypeAlias = SessionCreated | SessionUpdated | AudioStart | AudioDone | SessionDone | ServerWarning | ServerError
+AnyServerMessage: TypeAlias = (
+    SessionCreated | SessionUpdated | AudioStart | AudioDone | SessionDone | ServerWarning | ServerError
+)
 
 encode = msgspec.json.Encoder().encode
 """A server message to UTF-8 JSON."""

@@ -79,8 +79,9 @@ class Protocol:
         self.state = State.CLOSED
 
     def _legal(self, data: str | bytes) -> ClientMessage:
-        if len(data) > self._limits.max_message_bytes:
-            raise MessageTooBig(f"a message may have {self._limits.max_message_bytes} bytes, this has {len(data)}")
+        size_bytes = len(data.encode()) if isinstance(data, str) else len(data)
+        if size_bytes > self._limits.max_message_bytes:
+            raise MessageTooBig(f"a message may have {self._limits.max_message_bytes} bytes, this has {size_bytes}")
         if isinstance(data, bytes):
             self._refuse_before_config("a binary frame")
             raise UnexpectedMessage("binary frames only go from server to client")

@@ -190,7 +190,7 @@ class SentenceSplitter:
             stand_in = _PLAIN_WORD_STOP.sub(r"\1!", stand_in)
         ends = list(accumulate(len(segment) for segment in sentencex.segment(self._language, stand_in)))[:-1]
         ends = [opener.start() if (opener := _OPENER.search(window, 0, end)) else end for end in ends]
-        return [end for end in ends if not self._continues(window, end)]
+        return [end for end in sorted(set(ends)) if not self._continues(window, end)]
 
     def _continues(self, window: str, end: int) -> bool:
         if self._not_an_end.search(window, 0, end):

@@ -14,15 +14,15 @@ from realtime_tts.errors import InvalidConfig, RealtimeTTSError, TextTooLong
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import (
     ClientMessage,
-    ServerError,
     InputDone,
     InputText,
     Limits,
+    ServerError,
+    ServerWarning,
     SessionClose,
     SessionConfig,
     SessionCreated,
     SessionUpdated,
-    ServerWarning,
 )
 from realtime_tts.session.outputs import (
     Cancel,
@@ -36,7 +36,7 @@ from realtime_tts.session.outputs import (
 )
 from realtime_tts.session.protocol import PROTOCOL, Protocol, State
 from realtime_tts.session.sentences import Sentence, SentenceSplitter, is_speakable
-from realtime_tts.session.settings import AUTO, SessionSettings, apply_config
+from realtime_tts.session.settings import AUTO, SessionSettings, apply_config, primary_language
 from realtime_tts.session.utterance import SentenceJob, Utterance
 
 
@@ -158,7 +158,7 @@ class Session:
         language = settings.language
         if language == AUTO:
             language = next(voice.language for voice in self._info.voices if voice.name == settings.voice)
-        splitter = SentenceSplitter(language=language, max_chars=self._limits.max_sentence_chars)
+        splitter = SentenceSplitter(language=primary_language(language), max_chars=self._limits.max_sentence_chars)
         self._writing = Utterance(self._utterance_count, settings, splitter, began_s=now_s)
         self._utterance_count += 1
         self._utterances.append(self._writing)

@@ -95,6 +95,11 @@ def apply_config(
     return settings, tuple(ignored)
 
 
+def primary_language(name: str) -> str:
+    """The primary BCP-47 subtag of a language's name or tag: English, en-US and en_GB are all en."""
+    return LANGUAGE_NAMES.get(name.lower()) or name.lower().replace("_", "-").split("-")[0]
+
+
 def _chosen(value: T | UnsetType | None, current: T, default: T) -> T:
     if isinstance(value, UnsetType):
         return current
@@ -110,8 +115,8 @@ def _voice(name: str | None, info: ModelInfo) -> str | None:
 def _language(name: str, info: ModelInfo) -> str:
     if name.lower() == AUTO.lower():
         return AUTO
-    primary = LANGUAGE_NAMES.get(name.lower()) or name.lower().replace("_", "-").split("-")[0]
-    spoken = {voice.language.split("-")[0].lower() for voice in info.voices}
+    primary = primary_language(name)
+    spoken = {primary_language(voice.language) for voice in info.voices}
     if primary not in spoken:
         raise InvalidConfig(
             f"language: {info.name} has no voice for {printable(name)!r}; it speaks {', '.join(sorted(spoken))}"

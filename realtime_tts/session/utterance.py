@@ -128,16 +128,15 @@ class SentenceJob:
         self.ledger.record(arrived_at_s=now_s, duration_s=audio.duration_s)
         utterance.ledger.record(arrived_at_s=now_s, duration_s=audio.duration_s, text_starved=starved)
         self.total_bytes += len(audio.data)
-        if utterance.ttfa_s is None and self.leading_silence_s is not None:
-            first_s = utterance.ledger.report(started_at_s=utterance.began_s).ttfp_s
-            utterance.ttfa_s = None if first_s is None else first_s + self.leading_silence_s
+        if utterance.ttfa_s is None:
+            ttfp_s = utterance.ledger.report(started_at_s=utterance.began_s).ttfp_s
+            utterance.ttfa_s = _audible_after(ttfp_s, self.leading_silence_s)
 
     def done_message(self) -> AudioDone:
         assert self.finished is not None
         report = self.ledger.report(started_at_s=self.wanted_s)
         metrics = self.finished.metrics
-        audible = report.ttfp_s is not None and self.leading_silence_s is not None
-        ttfa_s = report.ttfp_s + self.leading_silence_s if audible else None
+        ttfa_s = _audible_after(report.ttfp_s, self.leading_silence_s)
         return AudioDone(
             sentence_index=self.index,
             total_bytes=self.total_bytes,
@@ -188,6 +187,10 @@ class SentenceJob:
     def _look_for_sound(self, samples: Samples) -> None:
         if self.leading_silence_s is None and (loud := np.flatnonzero(np.abs(samples) > AUDIBLE)).size:
             self.leading_silence_s = (self.model_samples + int(loud[0])) / self.model_rate_hz
+
+
+def _audible_after(ttfp_s: float | None, leading_silence_s: float | None) -> float | None:
+    return None if ttfp_s is None or leading_silence_s is None else ttfp_s + leading_silence_s
 
 
 def _verdict(report: ContinuityReport, settings: SessionSettings) -> bool | None:

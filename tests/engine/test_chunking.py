@@ -1,5 +1,7 @@
 """Chunks tile the stream, grow without a cliff, and start where the load says."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,7 +39,7 @@ def test_chunks_tile_the_stream_every_frame_once_and_in_order(plan: ChunkPlan, a
 def test_a_client_s_initial_chunk_is_kept_and_what_follows_at_most_doubles(plan: ChunkPlan, initial: int) -> None:
     sizes = plan.with_initial(initial).sizes
     assert sizes[0] == initial
-    assert all(after <= 2 * before for before, after in zip(sizes, sizes[1:], strict=False))
+    assert all(after <= 2 * before for before, after in itertools.pairwise(sizes))
     assert sizes[-1] == max(initial, plan.sizes[-1])
 
 

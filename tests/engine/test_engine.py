@@ -10,6 +10,7 @@ from realtime_tts.engine.api import FinishReason
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.engine import Engine
 from realtime_tts.engine.models import tone
+from realtime_tts.engine.stage import StageOutput
 from realtime_tts.errors import EngineUnavailable, Overloaded, SynthesisFailed
 from tests.fakes import (
     HeldExecutor,
@@ -156,7 +157,7 @@ def test_wrong_sample_counts_from_a_model_never_reach_a_listener() -> None:
     model = tone.build()
     code2wav = model.stages[1]
     assert isinstance(code2wav, tone.Code2Wav)
-    code2wav._decode = lambda row: tone.StageOutput(np.zeros(7, np.float32))  # type: ignore[method-assign]
+    code2wav._decode = lambda row: StageOutput(np.zeros(7, np.float32))  # type: ignore[method-assign]
     engine, events = make_engine(model)
     engine.submit(request(0))
     run_to_end(engine)

@@ -1,10 +1,13 @@
 """The models, each a file or folder here, found by name: importing one loads what it needs and nothing else does."""
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Callable
-from typing import Any, cast
+from types import ModuleType
+from typing import Any
 
+from realtime_tts.engine.api import ModelInfo
 from realtime_tts.engine.stage import Model
 from realtime_tts.errors import ModelNotUsable
 
@@ -16,9 +19,22 @@ def names() -> tuple[str, ...]:
 def build(name: str, **options: Any) -> Model:
     """Builds the model called `name` by its own `build(**options)`, which says what may be set.
 
-    Raises `ModelNotUsable` for an unknown name, and for whatever keeps the model from being used.
+    Raises `ModelNotUsable` for an unknown name or option, and for whatever else keeps the model from being used.
     """
+    build_model: Callable[..., Model] = _module(name).build
+    allowed = inspect.signature(build_model).parameters
+    if unknown := [option for option in options if option not in allowed]:
+        raise ModelNotUsable(f"model {name} has no option {', '.join(unknown)}; it has {', '.join(allowed)}")
+    return build_model(**options)
+
+
+def info(name: str) -> ModelInfo:
+    """What the model called `name` can do, without loading its weights.  Raises `ModelNotUsable`."""
+    describe: Callable[[], ModelInfo] = _module(name).info
+    return describe()
+
+
+def _module(name: str) -> ModuleType:
     if name not in names():
         raise ModelNotUsable(f"there is no model {name!r}; there are {', '.join(names())}")
-    module = importlib.import_module(f"{__name__}.{name}")
-    return cast(Callable[..., Model], module.build)(**options)
+    return importlib.import_module(f"{__name__}.{name}")

@@ -127,6 +127,17 @@ class Code2Wav:
         return StageOutput(samples)
 
 
+def info() -> ModelInfo:
+    return ModelInfo(
+        name="tone",
+        sample_rate_hz=SAMPLE_RATE_HZ,
+        samples_per_frame=SAMPLES_PER_FRAME,
+        voices=VOICES,
+        default_voice=VOICES[0].name,
+        has_speed=True,
+    )
+
+
 def build(
     *,
     costs: ToneCosts | None = None,
@@ -137,14 +148,7 @@ def build(
     """`shared_lane` puts both stages on one device; `wait_s` is how a step spends its cost."""
     costs = costs or ToneCosts()
     return Model(
-        info=ModelInfo(
-            name="tone",
-            sample_rate_hz=SAMPLE_RATE_HZ,
-            samples_per_frame=SAMPLES_PER_FRAME,
-            voices=VOICES,
-            default_voice=VOICES[0].name,
-            has_speed=True,
-        ),
+        info=info(),
         stages=(
             Talker(costs, max_batch, "talker", wait_s),
             Code2Wav(costs, max_batch, "talker" if shared_lane else "code2wav", wait_s),
