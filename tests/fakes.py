@@ -1,5 +1,6 @@
 """Stand-ins for what a test must be able to break: stages that raise or hang, a transport without a socket."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Sequence
 
@@ -112,3 +113,10 @@ def samples_of(events: Sequence[EngineEvent], request_id: str) -> list[Samples]:
 
 def ends_of(events: Sequence[EngineEvent], request_id: str) -> list[RequestFinished]:
     return [event for event in events if isinstance(event, RequestFinished) and event.request_id == request_id]
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+    """Waits for what another thread or task will bring about; the time is only a safety net."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)

@@ -15,7 +15,7 @@ from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model
 from realtime_tts.engine.worker import EngineWorker
 from realtime_tts.errors import EngineUnavailable, SynthesisFailed
-from tests.fakes import Gate, request, slots, wrapped
+from tests.fakes import Gate, request, slots, until, wrapped
 
 
 @asynccontextmanager
@@ -125,9 +125,3 @@ async def test_one_listener_s_bug_does_not_reach_the_others(caplog: pytest.LogCa
         worker.submit(SynthesisRequest("r1", "s1", "Hello.", "tone_low"), listener)
         assert (await listener.end()).reason is FinishReason.COMPLETE
     assert "the listener of request r0 has failed" in caplog.text
-
-
-async def until(condition: object, seconds: float = 10.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # type: ignore[operator]
-            await asyncio.sleep(0.01)

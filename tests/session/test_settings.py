@@ -1,0 +1,102 @@
+"""`session.config`, field by field: partial, repeatable, refused whole or taken whole."""
+
+import dataclasses
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from realtime_tts.audio.format import AudioFormat
+from realtime_tts.engine.models import tone
+from realtime_tts.errors import InvalidConfig, UnknownVoice, UnsupportedFormat
+from realtime_tts.session.messages import SessionConfig
+from realtime_tts.session.settings import SessionSettings, apply_config, primary_language
+
+INFO = tone.info()
+DEFAULT = SessionSettings.default(INFO)
+
+valid_fields: dict[str, st.SearchStrategy[Any]] = {
+    "voice": st.sampled_from(INFO.voice_names),
+    "language": st.sampled_from(["Auto", "auto", "en", "en-US", "English"]),
+    "response_format": st.sampled_from(["pcm", "wav"]),
+    "sample_rate": st.integers(8000, 48_000),
+    "stream_audio": st.booleans(),
+    "speed": st.floats(0.25, 4.0),
+    "initial_codec_chunk_frames": st.integers(1, 1000),
+    "continuity_threshold_ms": st.floats(0, 60_000),
+}
+configs = st.fixed_dictionaries({}, optional=valid_fields)
+
+
+@given(configs)
+def test_a_config_applied_twice_is_a_config_applied_once(fields: dict[str, Any]) -> None:
+    config = SessionConfig(**fields)
+    once, _ = apply_config(DEFAULT, config, INFO)
+    assert apply_config(once, config, INFO) == (once, ())
+
+
+@given(configs, configs)
+def test_absent_fields_stay_as_they_were(first: dict[str, Any], second: dict[str, Any]) -> None:
+    apart, _ = apply_config(apply_config(DEFAULT, SessionConfig(**first), INFO)[0], SessionConfig(**second), INFO)
+    together, _ = apply_config(DEFAULT, SessionConfig(**{**first, **second}), INFO)
+    assert apart == together
+
+
+@given(configs)
+def test_null_puts_every_field_back_to_its_default(fields: dict[str, Any]) -> None:
+    changed, _ = apply_config(DEFAULT, SessionConfig(**fields), INFO)
+    back, _ = apply_config(changed, SessionConfig(**cast(dict[str, Any], dict.fromkeys(fields))), INFO)
+    assert back == DEFAULT
+
+
+def test_a_client_that_asks_for_nothing_gets_whole_wav_files() -> None:
+    assert DEFAULT.format == AudioFormat.parse("wav", 24_000)
+    assert not DEFAULT.stream_audio
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "words"),
+    [
+        ({"voice": "nobody"}, UnknownVoice, "nobody"),
+        ({"voice": "\ud800"}, UnknownVoice, "ud800"),
+        ({"response_format": "tape"}, UnsupportedFormat, "tape"),
+        ({"sample_rate": 7999}, UnsupportedFormat, "sample_rate"),
+        ({"sample_rate": 10**300}, UnsupportedFormat, "sample_rate"),
+        ({"language": "Klingon"}, InvalidConfig, "Klingon"),
+        ({"speed": 0.2}, InvalidConfig, "speed"),
+        ({"speed": float("nan")}, InvalidConfig, "speed"),
+        ({"speed": float("inf")}, InvalidConfig, "speed"),
+        ({"initial_codec_chunk_frames": 0}, InvalidConfig, "initial_codec_chunk_frames"),
+        ({"initial_codec_chunk_frames": 10**300}, InvalidConfig, "initial_codec_chunk_frames"),
+        ({"continuity_threshold_ms": -1}, InvalidConfig, "continuity_threshold_ms"),
+    ],
+    ids=str,
+)
+def test_a_bad_value_is_refused_by_the_name_of_its_field(
+    fields: dict[str, Any], error: type[InvalidConfig], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        apply_config(DEFAULT, SessionConfig(**fields), INFO)
+
+
+def test_speed_is_refused_by_a_model_that_has_but_one_pace() -> None:
+    slow = dataclasses.replace(INFO, has_speed=False)
+    with pytest.raises(InvalidConfig, match="own pace"):
+        apply_config(DEFAULT, SessionConfig(speed=1.1), slow)
+    assert apply_config(DEFAULT, SessionConfig(speed=1.0), slow)[0].speed == 1.0
+
+
+def test_speaker_is_another_word_for_voice() -> None:
+    assert apply_config(DEFAULT, SessionConfig(speaker="tone_high"), INFO)[0].voice == "tone_high"
+
+
+def test_what_changes_nothing_is_listed_as_ignored() -> None:
+    config = SessionConfig(model="another", unknown=("seed",))
+    assert apply_config(DEFAULT, config, INFO) == (DEFAULT, ("seed", "model"))
+    assert apply_config(DEFAULT, SessionConfig(model="tone"), INFO) == (DEFAULT, ())
+
+
+@pytest.mark.parametrize("name", ["English", "en", "EN-us", "en_GB"])
+def test_languages_have_names_and_tags(name: str) -> None:
+    assert primary_language(name) == "en"
