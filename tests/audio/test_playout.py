@@ -1,0 +1,99 @@
+"""The one definition of underrun: the identity that holds it together, and vectors that the browser shares."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from realtime_tts.audio.playout import ContinuityReport, PlayoutLedger
+
+VECTORS = json.loads(Path(__file__).with_name("playout_vectors.json").read_text("utf-8"))["traces"]
+
+Packet = tuple[float, float, bool]
+packets = st.lists(st.tuples(st.floats(0, 3), st.floats(0, 3), st.booleans()), min_size=1, max_size=40).map(
+    lambda rows: list(
+        zip(
+            itertools.accumulate(gap for gap, _, _ in rows),
+            (duration for _, duration, _ in rows),
+            (starved for _, _, starved in rows),
+            strict=True,
+        )
+    )
+)
+
+
+def played(trace: list[Packet]) -> tuple[PlayoutLedger, list[float]]:
+    ledger = PlayoutLedger()
+    gaps = [ledger.record(arrived_at_s=t, duration_s=d, text_starved=starved) for t, d, starved in trace]
+    return ledger, gaps
+
+
+@given(packets)
+def test_the_stalls_add_up_to_the_greatest_deficit(trace: list[Packet]) -> None:
+    report = played(trace)[0].report()
+    assert report.underrun_total_s == pytest.approx(report.max_underrun_s, abs=1e-6)
+    assert report.max_stall_s <= report.underrun_total_s + 1e-9
+
+
+@given(packets)
+def test_starting_later_by_the_greatest_deficit_plays_without_a_gap(trace: list[Packet]) -> None:
+    trace = [(t, d, False) for t, d, _ in trace]
+    delay_s = played(trace)[0].report().max_underrun_s
+    first_s = trace[0][0]
+    audio_before_s = 0.0
+    for arrived_at_s, duration_s, _ in trace:
+        assert arrived_at_s <= first_s + delay_s + audio_before_s + 1e-6
+        audio_before_s += duration_s
+
+
+@given(packets)
+def test_every_wait_is_counted_once_as_ours_or_as_the_text_s(trace: list[Packet]) -> None:
+    ledger, gaps = played(trace)
+    report = ledger.report()
+    assert report.underrun_total_s + report.text_starvation_s == pytest.approx(sum(gaps), abs=1e-6)
+    assert ledger.playout_end_s == pytest.approx(trace[0][0] + sum(gaps) + report.audio_s, abs=1e-6)
+
+
+@pytest.mark.parametrize("trace", VECTORS, ids=lambda trace: trace["name"])
+def test_the_vectors_that_the_browser_shares(trace: dict[str, Any]) -> None:
+    report = played([tuple(packet) for packet in trace["packets"]])[0].report()
+    expected = dict(trace["report"])
+    assert report.continuity_ok(0.1) is expected.pop("continuity_ok")
+    for name, value in expected.items():
+        assert getattr(report, name) == pytest.approx(value), name
+
+
+def test_time_to_first_packet_counts_from_the_start_that_is_asked_about() -> None:
+    ledger = PlayoutLedger()
+    assert ledger.report(started_at_s=1.0).ttfp_s is None
+    ledger.record(arrived_at_s=1.5, duration_s=0.1)
+    assert ledger.report(started_at_s=1.0).ttfp_s == pytest.approx(0.5)
+    assert ledger.report().ttfp_s is None
+
+
+def test_lead_is_what_the_listener_still_holds() -> None:
+    ledger = PlayoutLedger()
+    assert ledger.lead_s(0.0) == 0.0
+    ledger.record(arrived_at_s=1.0, duration_s=0.5)
+    assert ledger.lead_s(1.2) == pytest.approx(0.3)
+    assert ledger.lead_s(2.0) == pytest.approx(-0.5)
+
+
+def test_the_threshold_belongs_to_continuity() -> None:
+    report = ContinuityReport(0.1, 2.0, 3, 1, 0.1, 0.1, 0.1, 0.0)
+    assert report.continuity_ok(0.1) is True
+    assert report.continuity_ok(0.0999) is False
+
+
+def test_impossible_packets_are_refused() -> None:
+    ledger = PlayoutLedger()
+    ledger.record(arrived_at_s=1.0, duration_s=0.1)
+    with pytest.raises(ValueError, match="cannot follow"):
+        ledger.record(arrived_at_s=0.9, duration_s=0.1)
+    for duration_s in (-0.1, float("nan")):
+        with pytest.raises(ValueError, match="cannot last"):
+            ledger.record(arrived_at_s=2.0, duration_s=duration_s)

@@ -1,0 +1,56 @@
+"""Another rate: exact length, the same for any chunking, and still the same sound."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from realtime_tts.audio.pcm import Float32
+from realtime_tts.audio.resample import StreamingResampler
+
+RATES = [8_000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000]
+
+
+def resampled(samples: Float32, in_hz: int, out_hz: int, cuts: list[int]) -> Float32:
+    resampler = StreamingResampler(in_hz, out_hz)
+    pieces = [resampler.push(piece) for piece in np.split(samples, sorted(cuts))]
+    return np.concatenate([*pieces, resampler.flush()])
+
+
+@given(
+    in_hz=st.sampled_from(RATES),
+    out_hz=st.integers(8_000, 48_000),
+    length=st.integers(0, 6_000),
+    data=st.data(),
+)
+@settings(deadline=None, max_examples=60)
+def test_any_chunking_gives_the_whole_s_samples_and_exactly_as_many(
+    in_hz: int, out_hz: int, length: int, data: st.DataObject
+) -> None:
+    samples = np.random.default_rng(length).uniform(-1, 1, length).astype(np.float32)
+    cuts = data.draw(st.lists(st.integers(0, length), max_size=8))
+    whole, chunked = resampled(samples, in_hz, out_hz, []), resampled(samples, in_hz, out_hz, cuts)
+    assert len(whole) == int(np.floor(length * out_hz / in_hz + 0.5))
+    assert chunked.shape == whole.shape
+    assert np.allclose(chunked, whole, atol=1e-6)
+
+
+def test_one_sample_at_a_time_is_no_different() -> None:
+    samples = np.sin(np.arange(2_000) / 7).astype(np.float32)
+    one_by_one = resampled(samples, 24_000, 16_000, list(range(2_000)))
+    assert np.allclose(one_by_one, resampled(samples, 24_000, 16_000, []), atol=1e-6)
+
+
+@pytest.mark.parametrize("out_hz", RATES)
+def test_a_tone_stays_the_same_tone(out_hz: int) -> None:
+    samples = np.sin(2 * np.pi * 440 * np.arange(24_000) / 24_000).astype(np.float32)
+    got = resampled(samples, 24_000, out_hz, [100, 5_000, 5_001, 17_000])
+    ideal = np.sin(2 * np.pi * 440 * np.arange(out_hz) / out_hz)
+    inside = slice(out_hz // 20, -out_hz // 20)  # the ends see the silence around the sound
+    noise = float(np.std(got[inside] - ideal[inside]))
+    assert noise < float(np.std(ideal)) / 1000  # 60 dB
+
+
+def test_the_same_rate_is_no_work_at_all() -> None:
+    samples = np.ones(10, np.float32)
+    assert StreamingResampler(24_000, 24_000).push(samples) is samples

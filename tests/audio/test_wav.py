@@ -1,0 +1,24 @@
+"""Headers that a reader of another make understands."""
+
+import io
+import wave
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from realtime_tts.audio.format import AudioFormat
+from realtime_tts.audio.wav import HEADER_BYTES, UNKNOWN_SIZE, wav_header
+
+
+@given(samples=st.integers(0, 500), rate=st.integers(8000, 48_000))
+def test_the_standard_library_reads_a_whole_file(samples: int, rate: int) -> None:
+    data = bytes(2 * samples)
+    with wave.open(io.BytesIO(wav_header(AudioFormat.parse("wav", rate), len(data)) + data)) as file:
+        assert file.getparams()[:4] == (1, 2, rate, samples)
+        assert file.readframes(samples) == data
+
+
+def test_a_stream_s_header_leaves_the_length_open() -> None:
+    header = wav_header(AudioFormat.parse("wav", 24_000), None)
+    assert len(header) == HEADER_BYTES
+    assert int.from_bytes(header[4:8], "little") == int.from_bytes(header[40:44], "little") == UNKNOWN_SIZE
