@@ -62,11 +62,16 @@ class Connection:
         self._limits = limits
         self._queue: deque[QueuedOutput] = deque()
         self._queued = asyncio.Event()
+        self._reading: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        tasks = [asyncio.create_task(task) for task in (self._read(), self._write(), self._watch())]
+        reading, writing, watching = (asyncio.create_task(task) for task in (self._read(), self._write(), self._watch()))
+        self._reading = reading
+        tasks = (reading, writing, watching)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if reading.cancelled():  # by the writer, who says goodbye
+                await asyncio.wait((writing,))
         finally:
             self._carry_out(self._session.abandon())
             for task in tasks:
@@ -85,11 +90,15 @@ class Connection:
     # -- The three tasks -----------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        """Never waits for synthesis, so a close or a disconnect is seen at once."""
+        """Never waits for synthesis, so a close or a disconnect is seen at once.
+
+        What comes in after the session's end is read and dropped, until the writer has said goodbye: a socket that is
+        closed with something unread is reset, and what was sent before is lost with it.
+        """
         while (data := await self._transport.receive()) is not None:
             self._decide(partial(self._session.receive, data))
-            if self._session.closed:
-                await asyncio.Event().wait()  # the writer says goodbye; what still comes in is not for us
+            # Frames that are there already come without a wait: a flood of them would hold up all other sessions.
+            await asyncio.sleep(0)
 
     async def _write(self) -> None:
         while True:
@@ -101,6 +110,10 @@ class Connection:
                 except TimeoutError:
                     self._transport.abort()
                     raise SlowClient(f"nothing could be written for {self._limits.write_timeout_s:g} s") from None
+                except ConnectionError:
+                    raise
+                except Exception:
+                    self._fail()
                 if isinstance(output, Close):
                     return
             self._queued.clear()
@@ -136,8 +149,12 @@ class Connection:
         try:
             self._carry_out(decision(self._clock.now_s()))
         except Exception:
-            log.exception("session %s has failed", self._session.session_id)
-            self.end(InternalError("something went wrong on the server"))
+            self._fail()
+
+    def _fail(self) -> None:
+        """For use where an exception is caught that nobody meant to raise."""
+        log.exception("session %s has failed", self._session.session_id)
+        self.end(InternalError("something went wrong on the server"))
 
     async def _send(self, output: QueuedOutput) -> None:
         match output:
@@ -153,4 +170,8 @@ class Connection:
             case SendUtteranceDone(utterance=utterance):
                 await self._transport.send_text(encode(utterance.done_message()))
             case Close(code=code, reason=reason):
+                # The goodbye waits for the peer's own, and two cannot read at once.
+                assert self._reading is not None
+                self._reading.cancel()
+                await asyncio.wait((self._reading,))
                 await self._transport.close(code, reason)
