@@ -152,10 +152,22 @@ class ServerStopping(RealtimeTTSError):
     retryable = True
 
 
-# -- What an operator meets -------------------------------------------------------------------------------------------
+# -- What an operator meets, and no client -----------------------------------------------------------------------------
 
 
-class ModelNotUsable(RealtimeTTSError):
+class OperatorError(RealtimeTTSError):
+    """Keeps the server from starting; told on the command line, in words that say what to do."""
+
+    code = "cannot_start"
+
+
+class ModelNotUsable(OperatorError):
     """Weights, voices or a package are missing, altered or of the wrong shape.  Says which, and what to do."""
 
     code = "model_not_usable"
+
+
+class CannotListen(OperatorError):
+    """The server's address is taken, unknown or not allowed."""
+
+    code = "cannot_listen"

@@ -1,6 +1,7 @@
 """The HTTP and WebSocket server: accepts sessions, answers for its health, serves the demo page, ends cleanly."""
 
 import asyncio
+import errno
 import logging
 import secrets
 import socket
@@ -15,7 +16,7 @@ from aiohttp import WSMsgType, web
 
 from realtime_tts.clock import Clock, unix_time_s
 from realtime_tts.engine.api import EngineHandle
-from realtime_tts.errors import ServerStopping
+from realtime_tts.errors import CannotListen, ServerStopping
 from realtime_tts.session.connection import Connection
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.protocol import PROTOCOL, STREAM_PATH
@@ -86,6 +87,7 @@ class Server:
         self._clock = clock
         self._limits = limits or ServerLimits()
         self._connections: dict[Connection, asyncio.Task[None]] = {}
+        self._places_taken = 0
         self._stopping = False
         self.app = web.Application(middlewares=[_security_headers])
         self.app.add_routes(
@@ -98,20 +100,39 @@ class Server:
                 web.static("/static", demo_folder()),
             ]
         )
-        self.app.on_shutdown.append(self._shutdown)
 
     @property
     def active_sessions(self) -> int:
         return len(self._connections)
 
+    async def stop(self) -> None:
+        """Tells every client why, and waits for their goodbyes.
+
+        Before aiohttp's own clean-up, which stops reading: it would wait in vain for an answer to each close.
+        """
+        self._stopping = True
+        for connection in self._connections:
+            connection.end(ServerStopping("the server is stopping; connect again"))
+        if self._connections:
+            _done, silent = await asyncio.wait(self._connections.values(), timeout=CLOSE_TIMEOUT_S)
+            for serving in silent:
+                serving.cancel()
+
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         if refusal := self._refusal(request):
             return refusal
+        self._places_taken += 1  # before the first await: all who come at once are counted
+        try:
+            return await self._session(request)
+        finally:
+            self._places_taken -= 1
+
+    async def _session(self, request: web.Request) -> web.WebSocketResponse:
         limits = self._limits.session
         # Far above our own limit, so that the session can answer with a typed error; beyond it aiohttp closes 1009.
         websocket = web.WebSocketResponse(
             compress=False,  # permessage-deflate costs 7x the time, and speech does not compress
-            max_msg_size=4 * limits.max_message_bytes,
+            max_msg_size=8 * limits.max_message_bytes,
             timeout=CLOSE_TIMEOUT_S,
             protocols=(PROTOCOL,),
         )
@@ -138,14 +159,14 @@ class Server:
     def _refusal(self, request: web.Request) -> web.Response | None:
         """Why this connection is not accepted, as an HTTP answer; None where it is."""
         origin = request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != request.host:
+        if origin is not None and not _is_same_host(origin, request.host):
             # CORS does not cover WebSockets: any page that a user opens could otherwise speak through this server.
             return _problem(403, "origin_not_allowed", f"pages from {origin[:200]} may not connect to this server")
         status = self._engine.status()
         if self._stopping or not status.ready:
             reason = "stopping" if self._stopping else status.reason
             return _problem(503, "not_ready", f"the server is not ready: {reason}", retry=True)
-        if len(self._connections) >= self._limits.max_sessions:
+        if self._places_taken >= self._limits.max_sessions:
             return _problem(503, "overloaded", f"all {self._limits.max_sessions} sessions are taken", retry=True)
         return None
 
@@ -174,32 +195,46 @@ class Server:
     async def _demo(self, _request: web.Request) -> web.FileResponse:
         return web.FileResponse(demo_folder() / "index.html")
 
-    async def _shutdown(self, _app: web.Application) -> None:
-        """Tells every client why, and waits for their goodbyes."""
-        self._stopping = True
-        for connection in self._connections:
-            connection.end(ServerStopping("the server is stopping; connect again"))
-        if self._connections:
-            await asyncio.wait(self._connections.values(), timeout=CLOSE_TIMEOUT_S)
-
 
 @asynccontextmanager
 async def listening(server: Server, host: str, port: int) -> AsyncIterator[str]:
-    """Serves until the block ends; yields the base URL, with the port that was given out where `port` is 0."""
+    """Serves until the block ends; yields the base URL, with the port that was given out where `port` is 0.
+
+    Raises `CannotListen`.
+    """
     runner = web.AppRunner(server.app, access_log=None, shutdown_timeout=CLOSE_TIMEOUT_S)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        await _listen(runner, host, port)
         port = runner.addresses[0][1]
         yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
+        for site in runner.sites:
+            await site.stop()
+        await server.stop()
         await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise CannotListen(f"port {port} of {host} is taken: a server runs there already; choose another") from None
+        raise CannotListen(f"cannot listen on {host}, port {port}: {error.strerror or error}") from None
 
 
 def demo_folder() -> Path:
     """web_demo/, which an installed package carries inside itself and a checkout has beside it."""
     inside = Path(str(resources.files("realtime_tts"))) / "web_demo"
     return inside if inside.is_dir() else inside.parent.parent / "web_demo"
+
+
+def _is_same_host(origin: str, host: str) -> bool:
+    try:
+        return urlsplit(origin).netloc == host
+    except ValueError:  # such as an address in one bracket
+        return False
 
 
 def _problem(status: int, code: str, message: str, *, retry: bool = False) -> web.Response:

@@ -1,15 +1,28 @@
 """Stand-ins for what a test must be able to break: stages that raise or hang, a transport without a socket."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from realtime_tts.audio.pcm import pcm_bytes
 from realtime_tts.clock import Clock, VirtualClock
-from realtime_tts.engine.api import AudioReady, EngineEvent, RequestFinished, Samples, SynthesisRequest
+from realtime_tts.engine.api import (
+    AudioReady,
+    EngineEvent,
+    EngineStatus,
+    EventSink,
+    FinishReason,
+    RequestFinished,
+    Samples,
+    SynthesisRequest,
+)
 from realtime_tts.engine.engine import Engine
 from realtime_tts.engine.executor import Executor, InlineExecutor
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput
+from realtime_tts.errors import RealtimeTTSError
 
 
 class WrappedStage:
@@ -120,3 +133,105 @@ async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
+
+
+def spoken(text: str, *, voice: str = "tone_low", speed: float = 1.0) -> Samples:
+    """What the tone model makes of one sentence, float32 (n,) at its own rate."""
+    return tone.render(SynthesisRequest("any", "any", text, voice, speed))
+
+
+def spoken_pcm(text: str, *, voice: str = "tone_low", speed: float = 1.0) -> bytes:
+    """The same as it goes over the wire."""
+    return pcm_bytes(spoken(text, voice=voice, speed=speed))
+
+
+class FakeTransport:
+    """A client without a socket: `incoming` is what it sends, `sent` what it got, a close as (code, reason)."""
+
+    def __init__(self) -> None:
+        self.incoming: asyncio.Queue[str | bytes | None] = asyncio.Queue()
+        self.sent: list[str | bytes | tuple[int, str]] = []
+        self.reads = asyncio.Event()
+        """Cleared, it is a client who does not read: writes wait."""
+        self.reads.set()
+        self.aborted = False
+        self.receiving = 0
+        """Calls of `receive` that wait now."""
+
+    def says(self, **message: object) -> None:
+        self.incoming.put_nowait(json.dumps(message))
+
+    def hangs_up(self) -> None:
+        self.incoming.put_nowait(None)
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        return [json.loads(frame) for frame in self.sent if isinstance(frame, str)]
+
+    def kinds(self) -> list[str]:
+        """The types of what was sent, in order."""
+        return [
+            "close" if isinstance(frame, tuple) else "audio" if isinstance(frame, bytes) else json.loads(frame)["type"]
+            for frame in self.sent
+        ]
+
+    async def receive(self) -> str | bytes | None:
+        self.receiving += 1
+        try:
+            return await self.incoming.get()
+        finally:
+            self.receiving -= 1
+
+    async def send_text(self, data: bytes) -> None:
+        await self._write(data.decode())
+
+    async def send_bytes(self, data: bytes) -> None:
+        await self._write(data)
+
+    async def close(self, code: int, reason: str) -> None:
+        await self._write((code, reason))
+
+    def abort(self) -> None:
+        self.aborted = True
+        self.hangs_up()
+
+    async def _write(self, frame: str | bytes | tuple[int, str]) -> None:
+        await self.reads.wait()
+        if self.aborted:
+            raise ConnectionResetError("the peer is gone")
+        self.sent.append(frame)
+
+
+class FakeEngine:
+    """An engine that does nothing by itself: a test speaks and finishes its requests, in order of submission."""
+
+    def __init__(self) -> None:
+        self.info = tone.info()
+        self.requests: list[SynthesisRequest] = []
+        self.running: dict[str, EventSink] = {}
+        self.cancelled: list[str] = []
+        self.routed_samples: dict[str, int] = {}
+
+    def submit(self, request: SynthesisRequest, sink: EventSink) -> None:
+        self.requests.append(request)
+        self.running[request.request_id] = sink
+
+    def cancel(self, request_id: str) -> None:
+        if sink := self.running.pop(request_id, None):
+            self.cancelled.append(request_id)
+            sink(RequestFinished(request_id, FinishReason.CANCELLED))
+
+    def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
+        self.routed_samples[request_id] = self.routed_samples.get(request_id, 0) + samples
+
+    def status(self) -> EngineStatus:
+        return EngineStatus(ready=True, reason="ready", active_requests=len(self.running))
+
+    def speak(self, number: int, samples: Samples) -> None:
+        request_id = self.requests[number].request_id
+        self.running[request_id](AudioReady(request_id, samples))
+
+    def finish(self, number: int, error: RealtimeTTSError | None = None) -> None:
+        request_id = self.requests[number].request_id
+        reason = FinishReason.COMPLETE if error is None else FinishReason.ERROR
+        self.running.pop(request_id)(RequestFinished(request_id, reason, error=error))

@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 
 from realtime_tts.audio.format import AudioFormat, Encoding
-from realtime_tts.audio.pcm import Float32, pcm_bytes
+from realtime_tts.audio.pcm import Float32, pcm_bytes, playable
 from realtime_tts.audio.resample import StreamingResampler
 from realtime_tts.audio.wav import wav_header
 
@@ -18,7 +18,9 @@ class Encoder(Protocol):
         """Samples in the bytes so far, at the wire's rate."""
         ...
 
-    def encode(self, samples: Float32) -> bytes: ...
+    def encode(self, samples: Float32) -> bytes:
+        """The next samples (n,) at the model's rate; n may be 0, and so may the bytes."""
+        ...
 
     def flush(self) -> bytes:
         """The rest; nothing may follow."""
@@ -34,7 +36,7 @@ class StreamEncoder:
         self.samples_out = 0
 
     def encode(self, samples: Float32) -> bytes:
-        return self._packet(self._resampler.push(samples))
+        return self._packet(self._resampler.push(playable(samples)))
 
     def flush(self) -> bytes:
         return self._packet(self._resampler.flush())
@@ -57,7 +59,7 @@ class WholeEncoder:
         self.samples_out = 0
 
     def encode(self, samples: Float32) -> bytes:
-        self._samples.append(self._resampler.push(samples))
+        self._samples.append(self._resampler.push(playable(samples)))
         return b""
 
     def flush(self) -> bytes:
@@ -71,5 +73,10 @@ class WholeEncoder:
 
 
 def make_encoder(audio_format: AudioFormat, model_rate_hz: int, *, streaming: bool) -> Encoder:
+    """For one sentence: bytes as they come, or (not `streaming`) all at `flush`.
+
+    No samples are no bytes, not even a header.  NaN is made silent, and what is too loud is clipped, before
+    the resampler can spread it.
+    """
     encoder = StreamEncoder if streaming else WholeEncoder
     return encoder(audio_format, model_rate_hz)

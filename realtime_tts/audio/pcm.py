@@ -9,10 +9,15 @@ FULL_SCALE = 32767
 """+1.0 and -1.0 become +-32767, so that the scale is the same both ways and silence has no offset."""
 
 
+def playable(samples: Float32) -> Float32:
+    """Any floats (n,) as samples in [-1, 1]: NaN becomes silence, what is louder is clipped, infinities too."""
+    silenced = np.where(np.isnan(samples), np.float32(0.0), samples)
+    return np.clip(silenced, np.float32(-1.0), np.float32(1.0))
+
+
 def pcm_bytes(samples: Float32) -> bytes:
-    """Float samples (n,) in [-1, 1] to signed 16-bit little-endian; louder ones are clipped, NaN becomes silence."""
-    clean = np.nan_to_num(np.asarray(samples, np.float32), nan=0.0, posinf=1.0, neginf=-1.0)
-    return np.rint(np.clip(clean, -1.0, 1.0) * FULL_SCALE).astype("<i2").tobytes()
+    """Float samples (n,) to signed 16-bit little-endian, rounded to nearest, made `playable` first."""
+    return np.rint(playable(samples) * FULL_SCALE).astype("<i2").tobytes()
 
 
 def pcm_samples(data: bytes) -> Float32:

@@ -1,5 +1,6 @@
 """When will the listener run out of audio?  The one definition of underrun."""
 
+import math
 from dataclasses import dataclass
 
 
@@ -68,12 +69,15 @@ class PlayoutLedger:
         """Notes a packet; returns how long the listener waited just before it, in seconds.
 
         `text_starved` says that its text came only after the listener had run dry: then the wait is not an underrun.
+        Raises ValueError where the time is before the packet before, the duration is negative, or either is not finite.
         """
-        if not duration_s >= 0:
+        if not (math.isfinite(duration_s) and duration_s >= 0):
             raise ValueError(f"a packet cannot last {duration_s} s")
+        if not math.isfinite(arrived_at_s):
+            raise ValueError(f"a packet cannot come at {arrived_at_s} s")
         if self._playout_end_s is None:
             self._first_s = self._origin_s = self._playout_end_s = arrived_at_s
-        elif not arrived_at_s >= self._last_s:
+        elif arrived_at_s < self._last_s:
             raise ValueError(f"a packet at {arrived_at_s} s cannot follow one at {self._last_s} s")
         gap_s = max(0.0, arrived_at_s - self._playout_end_s)
         if text_starved:
@@ -92,9 +96,8 @@ class PlayoutLedger:
 
     def report(self, started_at_s: float | None = None) -> ContinuityReport:
         """The figures so far; `ttfp_s` counts from `started_at_s` where that is given."""
-        measured = self._first_s is not None and started_at_s is not None
         return ContinuityReport(
-            ttfp_s=self._first_s - started_at_s if measured else None,  # type: ignore[operator]
+            ttfp_s=None if self._first_s is None or started_at_s is None else self._first_s - started_at_s,
             audio_s=self._audio_s,
             packets=self._packets,
             underrun_count=self._stalls,

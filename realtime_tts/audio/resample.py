@@ -1,16 +1,15 @@
 """Another sample rate, chunk by chunk: exact length, no joints."""
 
 import numpy as np
-import numpy.typing as npt
 import soxr
 
-Float32 = npt.NDArray[np.float32]
+from realtime_tts.audio.pcm import Float32
 
 
 class StreamingResampler:
     """From `in_hz` to `out_hz`; any chunking gives the same samples, in all round(n · out / in) of them.
 
-    soxr holds back 20 to 33 ms until `flush`.
+    Samples must be finite: the filter spreads one NaN over 60 to 120 ms.  soxr holds back 20 to 33 ms until `flush`.
     """
 
     def __init__(self, in_hz: int, out_hz: int) -> None:
@@ -24,21 +23,20 @@ class StreamingResampler:
         self._samples_in += len(samples)
         if self._stream is None or not len(samples):
             return samples
-        return self._cut(self._stream.resample_chunk(np.ascontiguousarray(samples, np.float32)))
+        resampled: Float32 = self._stream.resample_chunk(np.ascontiguousarray(samples, np.float32))
+        self._samples_out += len(resampled)
+        return resampled
 
     def flush(self) -> Float32:
         """The rest; nothing may follow."""
         if self._stream is None or not self._samples_in:
             return np.zeros(0, np.float32)
-        rest = self._cut(self._stream.resample_chunk(np.zeros(0, np.float32), last=True))
-        missing = self._total() - self._samples_out
-        return np.pad(rest, (0, missing))
+        rest: Float32 = self._stream.resample_chunk(np.zeros(0, np.float32), last=True)
+        due = self._total() - self._samples_out
+        assert due >= 0, f"soxr is {-due} samples ahead of its input"
+        # soxr counts in floating point, and is one short at some exact halves (20,000 samples from 8,000 to 47,999 Hz).
+        return np.pad(rest[:due], (0, max(0, due - len(rest))))
 
     def _total(self) -> int:
         """round(n · out / in), halves up, in whole numbers."""
         return (2 * self._samples_in * self._out_hz + self._in_hz) // (2 * self._in_hz)
-
-    def _cut(self, samples: Float32) -> Float32:
-        samples = samples[: self._total() - self._samples_out]
-        self._samples_out += len(samples)
-        return samples

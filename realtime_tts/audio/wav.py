@@ -5,7 +5,7 @@ import struct
 from realtime_tts.audio.format import AudioFormat
 
 UNKNOWN_SIZE = 0xFFFFFFFF
-"""What ffmpeg and sox write into a pipe, and players take as "until the end"."""
+"""What FFmpeg writes where it cannot seek back (libavformat/wavenc.c, riffenc.c); readers take it as "to the end"."""
 HEADER_BYTES = 44
 
 

@@ -132,6 +132,7 @@ class EngineWorker:
         self._stopping = True
 
     def _emit(self, events: list[EngineEvent]) -> None:
+        self._status = self._engine.status()  # who hears of an end finds it in the status too
         self._on_loop(lambda: self._dispatch(events))
 
     def _on_loop(self, callback: Callable[[], None]) -> None:

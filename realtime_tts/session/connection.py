@@ -65,7 +65,9 @@ class Connection:
         self._reading: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        reading, writing, watching = (asyncio.create_task(task) for task in (self._read(), self._write(), self._watch()))
+        reading, writing, watching = (
+            asyncio.create_task(task) for task in (self._read(), self._write(), self._watch())
+        )
         self._reading = reading
         tasks = (reading, writing, watching)
         try:

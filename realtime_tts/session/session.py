@@ -7,7 +7,6 @@ Every method returns what is to be done, in order.  Whoever carries it out calls
 from collections import deque
 from collections.abc import Iterator
 
-from realtime_tts.audio.encoder import make_encoder
 from realtime_tts.audio.playout import PlayoutLedger
 from realtime_tts.engine.api import EngineEvent, ModelInfo, RequestFinished, SynthesisRequest
 from realtime_tts.errors import InvalidConfig, RealtimeTTSError, TextTooLong
@@ -171,11 +170,13 @@ class Session:
                 utterance.jobs.append(job)
                 self._waiting.append(job)
                 self._waiting_chars += len(sentence.text)
-                continue
+        # One warning for all: a single message can hold tens of thousands of lines without a word.
+        if wordless := [sentence for sentence in sentences if not is_speakable(sentence.text)]:
+            more = f" and {len(wordless) - 1} more like it" if len(wordless) > 1 else ""
             yield Send(
                 ServerWarning(
                     code="nothing_to_speak",
-                    message=f"there are no words in {sentence.text[:80]!r}: it is passed over",
+                    message=f"there are no words in {wordless[0].text[:80]!r}{more}: passed over",
                     utterance_index=utterance.index,
                 )
             )
@@ -194,8 +195,7 @@ class Session:
         )
         self._request_count += 1
         rate_hz = self._info.sample_rate_hz
-        encoder = make_encoder(settings.format, rate_hz, streaming=settings.stream_audio)
-        job = SentenceJob(utterance.total_sentences, sentence, utterance, request, encoder, rate_hz, closed_s=now_s)
+        job = SentenceJob(utterance.total_sentences, sentence, utterance, request, rate_hz, closed_s=now_s)
         utterance.total_sentences += 1
         return job
 

@@ -121,7 +121,7 @@ def _language(name: str, info: ModelInfo) -> str:
         raise InvalidConfig(
             f"language: {info.name} has no voice for {printable(name)!r}; it speaks {', '.join(sorted(spoken))}"
         )
-    return name
+    return printable(name)
 
 
 def _speed(speed: float, info: ModelInfo) -> float:

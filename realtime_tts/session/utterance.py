@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from realtime_tts.audio.encoder import Encoder
+from realtime_tts.audio.encoder import Encoder, make_encoder
 from realtime_tts.audio.playout import ContinuityReport, PlayoutLedger
 from realtime_tts.engine.api import RequestFinished, Samples, SynthesisRequest
 from realtime_tts.session.messages import (
@@ -71,7 +71,6 @@ class SentenceJob:
     sentence: Sentence
     utterance: Utterance
     request: SynthesisRequest
-    encoder: Encoder
     model_rate_hz: int
     closed_s: float
     """When its text was complete."""
@@ -85,6 +84,8 @@ class SentenceJob:
     total_bytes: int = 0
     leading_silence_s: float | None = None
     model_samples: int = 0
+    _encoder: Encoder | None = None
+    """Made when the sentence is sent: a resampler holds 50 kB, and tens of thousands of sentences may be waiting."""
     _unsent_model_samples: int = 0
     _packed_samples: int = 0
 
@@ -96,7 +97,8 @@ class SentenceJob:
             self._look_for_sound(samples)
             self.model_samples += len(samples)
             self._unsent_model_samples += len(samples)
-            yield from self._packet(self.encoder.encode(samples))
+            encoder = self._make_encoder()
+            yield from self._packet(encoder, encoder.encode(samples))
 
     def end(self, session_id: str) -> Iterator[Output]:
         """The rest of the sound, and how it ended: every `audio.start` has its `audio.done`."""
@@ -105,7 +107,8 @@ class SentenceJob:
         yield from self._start()
         # A whole file that lacks its end would look complete, so a failed one is not sent at all.
         if error is None or self.utterance.settings.stream_audio:
-            yield from self._packet(self.encoder.flush())
+            encoder = self._make_encoder()
+            yield from self._packet(encoder, encoder.flush())
         if error is not None:
             yield Send(
                 ServerError(
@@ -175,10 +178,16 @@ class SentenceJob:
             )
         )
 
-    def _packet(self, data: bytes) -> Iterator[Output]:
+    def _make_encoder(self) -> Encoder:
+        if self._encoder is None:
+            settings = self.utterance.settings
+            self._encoder = make_encoder(settings.format, self.model_rate_hz, streaming=settings.stream_audio)
+        return self._encoder
+
+    def _packet(self, encoder: Encoder, data: bytes) -> Iterator[Output]:
         if not data:
             return
-        samples = self.encoder.samples_out - self._packed_samples
+        samples = encoder.samples_out - self._packed_samples
         self._packed_samples += samples
         model_samples, self._unsent_model_samples = self._unsent_model_samples, 0
         duration_s = samples / self.utterance.settings.format.sample_rate_hz

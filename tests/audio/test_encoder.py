@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from realtime_tts.audio.encoder import make_encoder
 from realtime_tts.audio.format import AudioFormat
-from realtime_tts.audio.wav import HEADER_BYTES
+from realtime_tts.audio.pcm import Float32, pcm_samples
+from realtime_tts.audio.wav import HEADER_BYTES, wav_header
 
 
 @given(
@@ -25,7 +26,24 @@ def test_streamed_and_whole_are_the_same_audio(encoding: str, rate: int, lengths
     complete = whole.flush()
     header = HEADER_BYTES if encoding == "wav" and complete else 0
     assert streamed[header:] == complete[header:]
+    if header:
+        assert streamed[:header] == wav_header(audio_format, None)
+        assert complete[:header] == wav_header(audio_format, len(complete) - header)
     assert streaming.samples_out == whole.samples_out == audio_format.samples_in(len(complete) - header)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("rate", [8_000, 24_000, 48_000])
+@pytest.mark.parametrize("broken", [float("nan"), float("inf"), float("-inf"), 1e30])
+def test_one_broken_sample_is_one_click_and_not_a_hole(broken: float, rate: int, streaming: bool) -> None:
+    def sound(middle: float) -> Float32:
+        samples = np.full(24_000, 0.25, np.float32)
+        samples[12_000] = middle
+        encoder = make_encoder(AudioFormat.parse("pcm", rate), 24_000, streaming=streaming)
+        return pcm_samples(encoder.encode(samples) + encoder.flush())
+
+    off = np.flatnonzero(np.abs(sound(broken) - sound(0.25)) > 0.05)
+    assert np.all(np.abs(off - rate / 2) < rate / 1000)
 
 
 @pytest.mark.parametrize("streaming", [True, False])

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,10 @@ def test_impossible_packets_are_refused() -> None:
     ledger.record(arrived_at_s=1.0, duration_s=0.1)
     with pytest.raises(ValueError, match="cannot follow"):
         ledger.record(arrived_at_s=0.9, duration_s=0.1)
-    for duration_s in (-0.1, float("nan")):
+    for duration_s in (-0.1, math.nan, math.inf):
         with pytest.raises(ValueError, match="cannot last"):
             ledger.record(arrived_at_s=2.0, duration_s=duration_s)
+    for arrived_at_s in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="cannot come"):
+            PlayoutLedger().record(arrived_at_s=arrived_at_s, duration_s=0.1)
+    assert ledger.report().packets == 1

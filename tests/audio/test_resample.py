@@ -1,8 +1,10 @@
 """Another rate: exact length, the same for any chunking, and still the same sound."""
 
+import math
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from realtime_tts.audio.pcm import Float32
@@ -35,6 +37,22 @@ def test_any_chunking_gives_the_whole_s_samples_and_exactly_as_many(
     assert np.allclose(chunked, whole, atol=1e-6)
 
 
+@given(
+    rates=st.tuples(st.sampled_from(RATES), st.integers(8_000, 48_000)).filter(lambda r: r[0] // math.gcd(*r) % 2 == 0),
+    odd=st.integers(0, 3).map(lambda k: 2 * k + 1),
+)
+@example(rates=(8_000, 47_999), odd=5)
+@example(rates=(22_050, 21_777), odd=3)
+@settings(deadline=None, max_examples=30)
+def test_half_a_sample_is_rounded_up(rates: tuple[int, int], odd: int) -> None:
+    in_hz, out_hz = rates
+    length = in_hz // math.gcd(in_hz, out_hz) // 2 * odd
+    assert (2 * length * out_hz) % (2 * in_hz) == in_hz
+    assert len(resampled(np.zeros(length, np.float32), in_hz, out_hz, [])) == (length * out_hz * 2 + in_hz) // (
+        2 * in_hz
+    )
+
+
 def test_one_sample_at_a_time_is_no_different() -> None:
     samples = np.sin(np.arange(2_000) / 7).astype(np.float32)
     one_by_one = resampled(samples, 24_000, 16_000, list(range(2_000)))
@@ -53,4 +71,6 @@ def test_a_tone_stays_the_same_tone(out_hz: int) -> None:
 
 def test_the_same_rate_is_no_work_at_all() -> None:
     samples = np.ones(10, np.float32)
-    assert StreamingResampler(24_000, 24_000).push(samples) is samples
+    resampler = StreamingResampler(24_000, 24_000)
+    assert resampler.push(samples) is samples
+    assert len(resampler.flush()) == 0

@@ -22,3 +22,10 @@ def test_a_stream_s_header_leaves_the_length_open() -> None:
     header = wav_header(AudioFormat.parse("wav", 24_000), None)
     assert len(header) == HEADER_BYTES
     assert int.from_bytes(header[4:8], "little") == int.from_bytes(header[40:44], "little") == UNKNOWN_SIZE
+
+
+def test_the_standard_library_reads_a_stream_to_its_end() -> None:
+    data = bytes(range(200))
+    with wave.open(io.BytesIO(wav_header(AudioFormat.parse("wav", 24_000), None) + data)) as file:
+        assert file.getparams()[:3] == (1, 2, 24_000)
+        assert file.readframes(1_000) == data

@@ -1,0 +1,135 @@
+"""Is the page small, self-contained and fit for a strict CSP, and do its own unit tests pass?"""
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+WEB_DEMO = HERE.parents[1] / "web_demo"
+FILES = sorted(path for path in WEB_DEMO.rglob("*") if path.is_file())
+SVG_NAMESPACE = "http://www.w3.org/2000/svg"  # a name, never fetched
+MAX_BYTES = 60 * 1024
+
+
+class Elements(HTMLParser):
+    """Every start tag of a page, with its attributes, and the text inside scripts and styles."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.inline_text: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.cdata_elem is not None and data.strip():
+            self.inline_text.append(data)
+
+
+@pytest.fixture(scope="module")
+def index() -> Elements:
+    return Elements((WEB_DEMO / "index.html").read_text())
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_the_page_s_own_unit_tests_pass() -> None:
+    tests = [str(path) for path in sorted(HERE.glob("*.test.mjs"))]
+    assert tests
+    run = subprocess.run(["node", "--test", *tests], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_the_page_is_light() -> None:
+    sizes = {path.name: path.stat().st_size for path in FILES}
+    assert sum(sizes.values()) < MAX_BYTES, sizes
+
+
+def test_nothing_is_fetched_from_elsewhere() -> None:
+    for path in FILES:
+        text = path.read_text().replace(SVG_NAMESPACE, "")
+        assert re.findall(r"(?:https?:|wss?:)?//[a-z0-9.-]+\.[a-z]{2,}", text) == [], path.name
+
+
+def test_no_script_style_or_handler_is_inline(index: Elements) -> None:
+    """The server's CSP would block them, silently for the reader."""
+    assert index.inline_text == []
+    assert all("src" in attributes for tag, attributes in index.tags if tag == "script")
+    assert "style" not in {tag for tag, _ in index.tags}
+    names = {name for _, attributes in index.tags for name in attributes}
+    assert "style" not in names
+    assert not {name for name in names if name.startswith("on")}
+
+
+def test_every_file_that_is_referred_to_exists(index: Elements) -> None:
+    references = [attributes.get("src") or attributes.get("href") or "" for _, attributes in index.tags]
+    pages = {
+        WEB_DEMO / reference.removeprefix("static/") for reference in references if reference.startswith("static/")
+    }
+    imports = {
+        WEB_DEMO / name
+        for path in FILES
+        if path.suffix == ".js"
+        for name in re.findall(r"""(?:from |import |new URL\()["']\./([\w-]+\.js)["']""", path.read_text())
+    }
+    assert pages
+    assert imports
+    assert {path.name for path in pages | imports if not path.is_file()} == set()
+    assert {path.name for path in FILES} == {path.name for path in pages | imports} | {"index.html"}
+
+
+def test_the_page_finds_its_elements(index: Elements) -> None:
+    ids = {attributes["id"] for _, attributes in index.tags if "id" in attributes}
+    wanted = set(re.findall(r"""element\("([\w-]+)"\)""", (WEB_DEMO / "app.js").read_text()))
+    assert wanted
+    assert wanted <= ids
+
+
+def test_every_control_has_a_label(index: Elements) -> None:
+    labelled = {attributes.get("for") for tag, attributes in index.tags if tag == "label"}
+    controls = {attributes.get("id") for tag, attributes in index.tags if tag in ("textarea", "select", "input")}
+    assert controls
+    assert controls <= labelled
+
+
+def luminance(colour: str) -> float:
+    """WCAG 2.2, relative luminance of #rrggbb."""
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(first: str, second: str) -> float:
+    lighter, darker = sorted((luminance(first), luminance(second)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def over(tint: str, ground: str) -> str:
+    """A colour with alpha, #rrggbbaa, laid over an opaque one."""
+    alpha = int(tint[7:9], 16) / 255
+    mixed = (round(int(tint[i : i + 2], 16) * alpha + int(ground[i : i + 2], 16) * (1 - alpha)) for i in (1, 3, 5))
+    return "#" + "".join(f"{channel:02x}" for channel in mixed)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_contrast_is_aa(scheme: int) -> None:
+    root = re.findall(r":root \{(.*?)\}", (WEB_DEMO / "style.css").read_text(), re.DOTALL)[scheme]
+    colour = dict(re.findall(r"--([\w-]+): (#\w+);", root))
+    for text, ground in [
+        ("ink", "paper"),
+        ("ink-soft", "paper"),
+        ("ink-soft", "card"),
+        ("on-accent", "accent"),
+        ("on-accent", "accent-strong"),
+        ("bad", "card"),
+    ]:
+        assert contrast(colour[text], colour[ground]) >= 4.5, (text, ground)
+    for tint in ("accent-soft", "bad-soft"):
+        assert contrast(colour["ink"], over(colour[tint], colour["card"])) >= 4.5, tint
+    for outline in ("edge", "accent"):
+        assert contrast(colour[outline], colour["card"]) >= 3, outline

@@ -1,0 +1,88 @@
+// The loudspeaker as the page sees it: one AudioContext, one worklet node, and a stream of "this was heard" reports.
+
+export class Player {
+  /** Called about 20 times a second while something plays, with the worklet's stats. */
+  onstats = () => {};
+  #context = null;
+  #node = null;
+  #ready = null;
+  #pending = []; // messages sent while the worklet module is still loading
+  #utterance = 0;
+
+  /** Open the audio device.  Call it inside a click or a key press: browsers allow sound only from there. */
+  prepare() {
+    if (this.#context === null) {
+      this.#context = new AudioContext({ latencyHint: "interactive" });
+      this.#ready = this.#load();
+    }
+    if (this.#context.state !== "running") this.#context.resume().catch(() => {}); // `isRunning` tells
+    return this.#ready;
+  }
+
+  get isRunning() {
+    return this.#context?.state === "running";
+  }
+
+  get sampleRateHz() {
+    return this.#context?.sampleRate ?? null;
+  }
+
+  /** From the worklet to the ear, as far as the browser knows. */
+  get outputLatencyMs() {
+    if (this.#context === null) return 0;
+    return 1000 * (this.#context.outputLatency || this.#context.baseLatency || 0); // Safari has no outputLatency
+  }
+
+  /**
+   * When a sample reaches the ear, on performance.now()'s clock: the later of two estimates, since each can be early.
+   * A device that starts up runs late and catches up, and its own clock then claims sound from before it was rendered;
+   * hand-over plus latency knows nothing of samples rendered well ahead.
+   */
+  heardAtMs({ context_time_s, rendered_unix_ms }) {
+    const handedOver = performance.now() - (Date.now() - rendered_unix_ms); // a worklet has no performance.now()
+    const { contextTime, performanceTime } = this.#context.getOutputTimestamp();
+    const byDevice = contextTime > 0 ? performanceTime + (context_time_s - contextTime) * 1000 : 0;
+    return Math.max(handedOver + this.outputLatencyMs, byDevice);
+  }
+
+  /** Start an utterance; returns its number, which its stats carry. */
+  begin(sampleRateHz) {
+    this.#utterance += 1;
+    this.#post({ type: "begin", utterance: this.#utterance, sampleRateHz });
+    return this.#utterance;
+  }
+
+  /** Hand over s16 samples.  The array's memory moves to the audio thread. */
+  push(samples) {
+    this.#post({ type: "audio", samples }, [samples.buffer]);
+  }
+
+  sentenceDone() {
+    this.#post({ type: "sentence-done" });
+  }
+
+  end() {
+    this.#post({ type: "end" });
+  }
+
+  /** Fade out within milliseconds and forget what is buffered. */
+  stop() {
+    this.#pending.length = 0;
+    if (this.#node !== null) this.#post({ type: "stop" });
+  }
+
+  async #load() {
+    const context = this.#context;
+    await context.audioWorklet.addModule(new URL("./player-worklet.js", import.meta.url));
+    const node = new AudioWorkletNode(context, "rtts-player", { numberOfInputs: 0, outputChannelCount: [1] });
+    node.port.onmessage = ({ data }) => this.onstats(data);
+    node.connect(context.destination);
+    this.#node = node;
+    for (const [message, transfer] of this.#pending.splice(0)) this.#post(message, transfer);
+  }
+
+  #post(message, transfer = []) {
+    if (this.#node === null) this.#pending.push([message, transfer]);
+    else this.#node.port.postMessage(message, transfer);
+  }
+}
