@@ -20,8 +20,10 @@ STDIO = "-"
 BYTES_PER_SAMPLE = 2
 
 
-class NothingWasSaid(RealtimeTTSError):
-    code = "nothing_to_speak"
+class SayFailed(RealtimeTTSError):
+    """What was asked for was not said, or not all of it."""
+
+    code = "say_failed"
 
 
 async def text_source(text: str) -> AsyncIterator[str]:
@@ -40,7 +42,7 @@ async def speak(
 ) -> str:
     """Speaks one utterance into `output`; gives a line that sums it up.
 
-    Raises `NothingWasSaid` where no sound came, and what `connect` raises.
+    Raises `SayFailed` where the server refuses, a sentence fails or no sound comes, and what `connect` raises.
     """
     clock = MonotonicClock()
     ledger = PlayoutLedger()
@@ -48,7 +50,7 @@ async def speak(
     async with connect(url, **wishes) as session:
         started_s = clock.now_s()
         sending = asyncio.create_task(_send(session, pieces))
-        failure: str | None = None
+        failures: list[str] = []
         server: SessionDone | None = None
         rtf_wall_s = 0.0
         try:
@@ -66,18 +68,20 @@ async def speak(
                             rtf_wall_s += (metrics.rtf or 0.0) * duration_ms / 1000
                         case ServerWarning(message=message):
                             tell(f"  ({message})")
-                        case ServerError(message=message, fatal=fatal):
-                            failure = message
+                        case ServerError(message=message, sentence_index=None):
+                            raise SayFailed(message)
+                        case ServerError(message=message):
+                            failures.append(message)
                             tell(f"  Error: {message}")
-                            if fatal:
-                                break
                         case SessionDone():
                             server = event
         finally:
             sending.cancel()
     report = ledger.report(started_at_s=started_s)
+    if failures:
+        raise SayFailed(f"not everything could be spoken (failed: {len(failures)}); the last: {failures[-1]}")
     if not report.packets:
-        raise NothingWasSaid(failure or "there was nothing to speak in this text")
+        raise SayFailed("there was nothing to speak in this text")
     return _summary(report, server, rtf_wall_s, output)
 
 

@@ -1,0 +1,74 @@
+"""README.md keeps its word: every command in it exists and runs, and its client in ten lines works."""
+
+import contextlib
+import io
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serving import tone_server
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "README.md").read_text("utf-8")
+COMMANDS = [
+    line.strip()
+    for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    for line in block.splitlines()
+    if line.strip()
+]
+MODEL_OF_TESTS = ["--model", "tone"]
+
+
+def test_the_two_commands_are_there() -> None:
+    assert {"make serve", "make test"} <= set(COMMANDS)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make")])
+def test_every_make_command_has_its_target(command: str) -> None:
+    result = subprocess.run([*shlex.split(command), "--dry-run"], cwd=ROOT, capture_output=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "realtime-tts" in c])
+def test_every_other_command_runs(command: str, tmp_path: Path) -> None:
+    program, name, *arguments = shlex.split(command)
+    assert Path(program).name == "realtime-tts"
+    if name == "doctor":
+        arguments = ["--help"]  # what it measures is tested where it is defined
+    else:
+        arguments += MODEL_OF_TESTS
+    result = subprocess.run(
+        [sys.executable, "-m", "realtime_tts", name, *arguments], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert name != "say" or (tmp_path / "speech.wav").stat().st_size > 44
+
+
+async def test_the_client_in_ten_lines_works() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert len([line for line in block.splitlines() if line.strip()]) <= 12
+    namespace: dict[str, Any] = {}
+    exec(block.replace("asyncio.run(main())", ""), namespace)
+    said = io.StringIO()
+    async with tone_server() as (url, _):
+        with contextlib.redirect_stdout(said):
+            await namespace["main"](url)
+    assert "bytes of speech" in said.getvalue()
+    assert "SessionDone(" in said.getvalue()
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)", PAGE))
+def test_every_link_leads_somewhere(target: str) -> None:
+    assert (ROOT / target).exists()
+
+
+@pytest.mark.parametrize("folder", re.findall(r"\| `([\w/]+/)` \|", PAGE))
+def test_every_folder_in_the_table_exists(folder: str) -> None:
+    assert (ROOT / folder).is_dir()
