@@ -7,15 +7,23 @@ async with connect("http://127.0.0.1:8000", voice="af_heart") as session:
         ...
 """
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 import websockets.asyncio.client
-from websockets.exceptions import ConnectionClosed, ConnectionClosedError, InvalidStatus
+from websockets.exceptions import (
+    ConcurrencyError,
+    ConnectionClosed,
+    ConnectionClosedError,
+    InvalidHandshake,
+    InvalidStatus,
+    InvalidURI,
+)
 
 from realtime_tts.errors import RealtimeTTSError
 from realtime_tts.session.messages import (
@@ -42,11 +50,11 @@ ClientEvent: TypeAlias = AnyServerMessage | Audio
 
 
 class ConnectionRefused(RealtimeTTSError):
-    """The server did not accept the connection; `status` is its HTTP answer."""
+    """There is no server at that address, or it did not accept the connection; `status` is its HTTP answer, if any."""
 
     code = "connection_refused"
 
-    def __init__(self, message: str, status: int) -> None:
+    def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
 
@@ -87,6 +95,15 @@ class ClientSession:
         """Asks the server to close once everything was sent."""
         await self._send({"type": "session.close"})
 
+    async def close(self) -> None:
+        """Leaves at once, whatever is still being spoken."""
+        # What is on its way comes before the server's goodbye: unread, it would keep us here for 10 s.
+        draining = asyncio.create_task(self._drain())
+        try:
+            await self._socket.close()
+        finally:
+            draining.cancel()
+
     async def utterance(self) -> AsyncIterator[ClientEvent]:
         """Events up to and with the next `session.done`.  Raises `SessionEnded` where the connection ends before."""
         async for event in self:
@@ -103,6 +120,11 @@ class ClientSession:
                     yield event
         except ConnectionClosedError:
             raise SessionEnded(self._socket.close_code, self._socket.close_reason or "") from None
+
+    async def _drain(self) -> None:
+        with suppress(ConnectionClosed, ConcurrencyError):
+            while True:
+                await self._socket.recv()
 
     def _event(self, frame: str | bytes) -> ClientEvent | None:
         if isinstance(frame, bytes):
@@ -125,7 +147,7 @@ async def connect(url: str, **config: Any) -> AsyncIterator[ClientSession]:
     """Opens a session at `url` (http, https, ws or wss; the protocol's path is added where there is none).
 
     `config` are fields of `session.config`; without any, audio is streamed as PCM.
-    Raises `ConnectionRefused` where the server refuses, `OSError` where there is none.
+    Raises `ConnectionRefused` where the server refuses, or where there is none.
     """
     try:
         socket = await websockets.asyncio.client.connect(
@@ -138,10 +160,14 @@ async def connect(url: str, **config: Any) -> AsyncIterator[ClientSession]:
     except InvalidStatus as refusal:
         body = (refusal.response.body or b"").decode("utf-8", "replace")
         raise ConnectionRefused(f"the server refused: {body[:500]}", refusal.response.status_code) from None
-    async with socket:
-        session = ClientSession(socket)
+    except (OSError, InvalidHandshake, InvalidURI) as error:
+        raise ConnectionRefused(f"there is no realtime voice server at {url}: {error}") from None
+    session = ClientSession(socket)
+    try:
         await session.configure(**{"response_format": "pcm", "stream_audio": True, **config})
         yield session
+    finally:
+        await session.close()
 
 
 def stream_url(url: str) -> str:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from realtime_tts.audio.format import AudioFormat, Encoding
 from realtime_tts.audio.playout import ContinuityReport, PlayoutLedger
 from realtime_tts.client import Audio, ClientSession, connect
 from realtime_tts.clock import MonotonicClock
@@ -17,7 +18,6 @@ from realtime_tts.errors import RealtimeTTSError
 from realtime_tts.session.messages import AudioDone, AudioStart, ServerError, ServerWarning, SessionDone
 
 STDIO = "-"
-BYTES_PER_SAMPLE = 2
 
 
 class SayFailed(RealtimeTTSError):
@@ -61,9 +61,10 @@ async def speak(
                             tell(f"  {event.sentence_text}")
                         case Audio():
                             now_s = clock.now_s()
-                            samples = len(event.data) // BYTES_PER_SAMPLE
-                            ledger.record(arrived_at_s=now_s, duration_s=samples / event.start.sample_rate)
-                            write(event.data, event.start.sample_rate)
+                            audio_format = AudioFormat(Encoding.PCM, event.start.sample_rate)
+                            duration_s = audio_format.seconds(audio_format.samples_in(len(event.data)))
+                            ledger.record(arrived_at_s=now_s, duration_s=duration_s)
+                            write(event.data, audio_format)
                         case AudioDone(metrics=metrics, duration_ms=duration_ms):
                             rtf_wall_s += (metrics.rtf or 0.0) * duration_ms / 1000
                         case ServerWarning(message=message):
@@ -98,7 +99,7 @@ def _writer(output: Path) -> Any:
     """A function that appends 16-bit PCM to `output`: raw to standard output, else as a wav file."""
     if str(output) == STDIO:
 
-        def to_stdout(data: bytes, _sample_rate_hz: int) -> None:
+        def to_stdout(data: bytes, _audio_format: AudioFormat) -> None:
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
 
@@ -107,13 +108,13 @@ def _writer(output: Path) -> Any:
     file: wave.Wave_write | None = None
     try:
 
-        def to_file(data: bytes, sample_rate_hz: int) -> None:
+        def to_file(data: bytes, audio_format: AudioFormat) -> None:
             nonlocal file
             if file is None:
                 file = wave.open(str(output), "wb")  # noqa: SIM115 - opened with the first sound, closed below
-                file.setnchannels(1)
-                file.setsampwidth(BYTES_PER_SAMPLE)
-                file.setframerate(sample_rate_hz)
+                file.setnchannels(audio_format.channels)
+                file.setsampwidth(audio_format.bytes_per_sample)
+                file.setframerate(audio_format.sample_rate_hz)
             file.writeframes(data)
 
         yield to_file

@@ -54,13 +54,5 @@ class AudioFormat:
         """Whole samples in so many bytes of audio without a header."""
         return size_bytes // self.bytes_per_sample
 
-    def bytes_in(self, samples: int) -> int:
-        """The bytes of so many samples, without a header."""
-        return samples * self.bytes_per_sample
-
-    def samples_lasting(self, seconds: float) -> int:
-        """The samples nearest to so many seconds."""
-        return round(seconds * self.sample_rate_hz)
-
     def seconds(self, samples: int) -> float:
         return samples / self.sample_rate_hz

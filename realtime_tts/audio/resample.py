@@ -9,7 +9,7 @@ from realtime_tts.audio.pcm import Float32
 class StreamingResampler:
     """From `in_hz` to `out_hz`; any chunking gives the same samples, in all round(n · out / in) of them.
 
-    Samples must be finite: the filter spreads one NaN over 60 to 120 ms.  soxr holds back 20 to 33 ms until `flush`.
+    Samples must be finite: the filter spreads one NaN over 30 to 120 ms.  soxr holds back 20 to 33 ms until `flush`.
     """
 
     def __init__(self, in_hz: int, out_hz: int) -> None:

@@ -190,7 +190,7 @@ class SentenceJob:
         samples = encoder.samples_out - self._packed_samples
         self._packed_samples += samples
         model_samples, self._unsent_model_samples = self._unsent_model_samples, 0
-        duration_s = samples / self.utterance.settings.format.sample_rate_hz
+        duration_s = self.utterance.settings.format.seconds(samples)
         yield SendAudio(self, data, duration_s, model_samples)
 
     def _look_for_sound(self, samples: Samples) -> None:

@@ -18,6 +18,15 @@ def test_the_standard_library_reads_a_whole_file(samples: int, rate: int) -> Non
         assert file.readframes(samples) == data
 
 
+def test_sizes_and_rates_are_those_that_the_standard_library_writes() -> None:
+    data = bytes(100)
+    written = io.BytesIO()
+    with wave.open(written, "wb") as file:
+        file.setparams((1, 2, 22_050, 50, "NONE", ""))
+        file.writeframes(data)
+    assert wav_header(AudioFormat.parse("wav", 22_050), len(data)) + data == written.getvalue()
+
+
 def test_a_stream_s_header_leaves_the_length_open() -> None:
     header = wav_header(AudioFormat.parse("wav", 24_000), None)
     assert len(header) == HEADER_BYTES

@@ -1,0 +1,210 @@
+"""The Python client: typed events in, plain words when the connection ends otherwise than it should."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+import websockets.asyncio.server
+from websockets.asyncio.server import ServerConnection
+
+from realtime_tts.client import Audio, ClientEvent, ClientSession, ConnectionRefused, SessionEnded, connect, stream_url
+from realtime_tts.engine.models import tone
+from realtime_tts.server import ServerLimits
+from realtime_tts.session.messages import (
+    AudioDone,
+    AudioStart,
+    ServerError,
+    SessionCreated,
+    SessionDone,
+    SessionUpdated,
+)
+from realtime_tts.session.protocol import PROTOCOL
+from tests.fakes import spoken_pcm, until
+from tests.serving import tone_server
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    async with tone_server() as (url, _server):
+        yield url
+
+
+Script = Callable[[ServerConnection], Awaitable[None]]
+
+
+@asynccontextmanager
+async def scripted(script: Script) -> AsyncIterator[str]:
+    """A server that does as it is told, for what ours never does."""
+    server = await websockets.asyncio.server.serve(
+        script, "127.0.0.1", 0, subprotocols=[websockets.Subprotocol(PROTOCOL)]
+    )
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def say(session: ClientSession, text: str) -> list[ClientEvent]:
+    await session.send_text(text)
+    await session.done()
+    return [event async for event in session.utterance()]
+
+
+def audio_of(events: list[ClientEvent]) -> bytes:
+    return b"".join(event.data for event in events if isinstance(event, Audio))
+
+
+async def test_events_are_typed_and_come_in_order(url: str) -> None:
+    async with connect(url, voice="tone_high") as session:
+        events = await say(session, "Hello there. Goodbye.")
+    kinds = [type(event) for event in events if not isinstance(event, Audio)]
+    per_sentence = [AudioStart, AudioDone]
+    assert kinds == [SessionCreated, SessionUpdated, *per_sentence, *per_sentence, SessionDone]
+    assert audio_of(events) == b"".join(spoken_pcm(t, voice="tone_high") for t in ("Hello there.", "Goodbye."))
+
+
+async def test_audio_knows_which_sentence_it_is_of(url: str) -> None:
+    async with connect(url) as session:
+        events = await say(session, "Hello there. Goodbye.")
+    for text in ("Hello there.", "Goodbye."):
+        data = b"".join(e.data for e in events if isinstance(e, Audio) and e.start.sentence_text == text)
+        assert data == spoken_pcm(text)
+
+
+async def test_one_connection_speaks_many_utterances_and_takes_new_configs(url: str) -> None:
+    async with connect(url) as session:
+        for voice in ("tone_low", "tone_high"):
+            await session.configure(voice=voice)
+            await session.keepalive()
+            assert audio_of(await say(session, "Hello.")) == spoken_pcm("Hello.", voice=voice)
+
+
+async def test_errors_are_events_and_the_session_goes_on(url: str) -> None:
+    async with connect(url) as session:
+        await session.configure(voice="nobody")
+        events = await say(session, "Hello.")
+    assert [event.code for event in events if isinstance(event, ServerError)] == ["unknown_voice"]
+    assert audio_of(events) == spoken_pcm("Hello.")
+
+
+async def test_finish_ends_the_events_cleanly_after_all_that_was_asked_for(url: str) -> None:
+    async with connect(url) as session:
+        await session.send_text("Hello.")
+        await session.finish()
+        events = [event async for event in session]
+    assert isinstance(events[-1], SessionDone)
+    assert audio_of(events) == spoken_pcm("Hello.")
+
+
+async def test_a_server_that_stops_in_mid_utterance_is_no_clean_end() -> None:
+    stack = AsyncExitStack()
+    model = tone.build(costs=tone.ToneCosts(a0_s=0.01))
+    url, _server = await stack.enter_async_context(tone_server(model))
+    seen: list[ClientEvent] = []
+    stopping: list[asyncio.Task[None]] = []
+
+    async def listen(session: ClientSession) -> None:
+        async for event in session.utterance():
+            seen.append(event)
+            if not stopping:
+                stopping.append(asyncio.create_task(stack.aclose()))
+
+    async with connect(url) as session:
+        await session.send_text("This will not be said to its end, nor will what follows.")
+        await session.done()
+        with pytest.raises(SessionEnded, match="1012: server_stopping") as ended:
+            await listen(session)
+        assert ended.value.received_close_code == 1012
+        assert isinstance(seen[-1], ServerError)
+        assert seen[-1].code == "server_stopping"
+        await stopping[0]
+        with pytest.raises(SessionEnded):
+            await session.send_text("Anyone there?")
+
+
+async def test_a_clean_close_before_session_done_is_no_clean_end_either() -> None:
+    async def leave(socket: ServerConnection) -> None:
+        await socket.recv()
+        await socket.close(1000, "bye")
+
+    async with scripted(leave) as url, connect(url) as session:
+        with pytest.raises(SessionEnded, match="1000: bye"):
+            await say(session, "Hello.")
+
+
+async def test_a_connection_that_breaks_off_is_told_as_such() -> None:
+    async def vanish(socket: ServerConnection) -> None:
+        await socket.recv()
+        socket.transport.abort()
+
+    async with scripted(vanish) as url, connect(url) as session:
+        with pytest.raises(SessionEnded, match="1006"):
+            async for _event in session:
+                pass
+
+
+async def test_leaving_in_mid_utterance_does_not_wait_for_its_end() -> None:
+    model = tone.build()
+    async with tone_server(model) as (url, server):
+        async with asyncio.timeout(8):  # unread audio once held up the close for 10 s
+            async with connect(url) as session:
+                await session.send_text("And so on and so forth, without an end. " * 500)
+                async for event in session:
+                    if isinstance(event, Audio):
+                        break
+                await asyncio.sleep(0.1)  # until the client's queue is full
+        await until(lambda: server.active_sessions == 0)
+
+
+async def test_messages_from_the_future_are_passed_over() -> None:
+    async def future(socket: ServerConnection) -> None:
+        await socket.recv()
+        await socket.send(json.dumps({"type": "audio.smell", "sentence_index": 0}))
+        await socket.send(json.dumps({"type": "warning", "code": "c", "message": "m", "from_the_future": [1]}))
+        await socket.close()
+
+    async with scripted(future) as url, connect(url) as session:
+        events = [event async for event in session]
+    assert [getattr(event, "code", None) for event in events] == ["c"]
+
+
+async def test_a_full_server_refuses_with_its_status_and_reason() -> None:
+    async with tone_server(limits=ServerLimits(max_sessions=1)) as (url, _server), connect(url):
+        with pytest.raises(ConnectionRefused, match="all 1 sessions are taken") as refused:
+            async with connect(url):
+                pass
+    assert refused.value.status == 503
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/healthz"])
+async def test_a_server_that_speaks_something_else_is_told_as_such(url: str, path: str) -> None:
+    with pytest.raises(ConnectionRefused) as refused:
+        async with connect(url + path):
+            pass
+    assert refused.value.status in (200, 404)
+
+
+async def test_where_there_is_no_server_it_says_so() -> None:
+    async with tone_server() as (url, _server):
+        pass
+    for nowhere in (url, "nonsense://host", "http://"):
+        with pytest.raises(ConnectionRefused):
+            async with connect(nowhere):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("http://127.0.0.1:8000", "ws://127.0.0.1:8000/v1/audio/speech/stream"),
+        ("http://127.0.0.1:8000/", "ws://127.0.0.1:8000/v1/audio/speech/stream"),
+        ("https://voice.example", "wss://voice.example/v1/audio/speech/stream"),
+        ("ws://host:1/v1/audio/speech/stream", "ws://host:1/v1/audio/speech/stream"),
+        ("wss://host/behind/a/proxy?token=x", "wss://host/behind/a/proxy?token=x"),
+        ("host:8000", "ws://host:8000/v1/audio/speech/stream"),
+        ("localhost", "ws://localhost/v1/audio/speech/stream"),
+        ("http://[::1]:8000", "ws://[::1]:8000/v1/audio/speech/stream"),
+    ],
+)
+def test_any_usual_address_of_a_server_will_do(given: str, expected: str) -> None:
+    assert stream_url(given) == expected
