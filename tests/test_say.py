@@ -71,7 +71,7 @@ async def test_a_sentence_that_fails_is_told_and_the_others_are_in_the_file(tmp_
     lines: list[str] = []
     model = wrapped(tone.build(max_batch=1), "talker", raises_for("Two is bad."))
     async with tone_server(model) as (url, _):
-        with pytest.raises(say.SayFailed, match="1 sentences could not be spoken"):
+        with pytest.raises(say.SayFailed, match="not everything could be spoken"):
             await say.speak(
                 url, pieces("One is good. Two is bad. Three is good."), tmp_path / "a.wav", {}, lines.append
             )
