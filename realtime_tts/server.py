@@ -5,7 +5,7 @@ import errno
 import logging
 import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import resources
@@ -89,7 +89,8 @@ class Server:
         self._connections: dict[Connection, asyncio.Task[None]] = {}
         self._places_taken = 0
         self._stopping = False
-        self.app = web.Application(middlewares=[_security_headers])
+        self.app = web.Application()
+        self.app.on_response_prepare.append(_security_headers)
         self.app.add_routes(
             [
                 web.get(STREAM_PATH, self._stream),
@@ -242,16 +243,11 @@ def _problem(status: int, code: str, message: str, *, retry: bool = False) -> we
     return web.json_response({"error": {"code": code, "message": message}}, status=status, headers=headers)
 
 
-@web.middleware
-async def _security_headers(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
-    response = await handler(request)
-    if not response.prepared:
-        response.headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Cache-Control"] = "no-cache"
-    return response
+async def _security_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    """Of every answer, refusals too.  No middleware: aiohttp keeps an application with one for ever, in a cache."""
+    response.headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Cache-Control"] = "no-cache"
 
 
 async def _ping(websocket: web.WebSocketResponse) -> None:

@@ -65,6 +65,7 @@ class Engine:
         self._in_flight: dict[str, InFlight] = {}
         self._events: list[EngineEvent] = []
         self._sequence = 0
+        self._stopping = False
 
     # -- Commands ------------------------------------------------------------------------------------------------------
 
@@ -102,6 +103,11 @@ class Engine:
         for state in list(self._requests.values()):
             self._end(state, FinishReason.ERROR, error)
 
+    def stop(self) -> None:
+        """Ends every request, and takes no more; what runs is still committed, and so freed, by `step`."""
+        self._stopping = True
+        self.fail_all(EngineUnavailable("the server is stopping"))
+
     # -- The loop ------------------------------------------------------------------------------------------------------
 
     def step(self) -> bool:
@@ -127,7 +133,14 @@ class Engine:
             return None
         return max(0.0, min(waiting) + self._config.stage_timeout_s - self._clock.now_s())
 
+    @property
+    def busy(self) -> bool:
+        """Whether a batch runs that is expected back."""
+        return any(not flight.stuck for flight in self._in_flight.values())
+
     def status(self) -> EngineStatus:
+        if self._stopping:
+            return EngineStatus(ready=False, reason="stopping", active_requests=len(self._requests))
         stuck = [flight.launch.stage.name for flight in self._in_flight.values() if flight.stuck]
         reason = f"stage {', '.join(stuck)} is stuck" if stuck else "ready"
         return EngineStatus(ready=not stuck, reason=reason, active_requests=len(self._requests))

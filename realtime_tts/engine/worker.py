@@ -25,6 +25,9 @@ from realtime_tts.errors import EngineUnavailable
 
 log = logging.getLogger(__name__)
 
+STOP_TIMEOUT_S = 5.0
+"""How long a stop waits for the batches that run; a stage that takes longer is left behind in its daemon thread."""
+
 
 class EngineWorker:
     """An `EngineHandle` on a thread of this process.  Its methods are called from one event loop; `start` binds it."""
@@ -62,10 +65,10 @@ class EngineWorker:
         self._thread.start()
 
     async def stop(self) -> None:
-        """Ends every request as failed, then the threads."""
+        """Ends every request as failed, waits for what runs to be freed, then ends the threads."""
         self._command(self._stop)
         if self._thread.is_alive():
-            await asyncio.to_thread(self._thread.join)
+            await asyncio.to_thread(self._thread.join, STOP_TIMEOUT_S)
         await asyncio.to_thread(self._executor.close)
 
     def submit(self, request: SynthesisRequest, sink: EventSink) -> None:
@@ -113,7 +116,7 @@ class EngineWorker:
     def _serve(self) -> None:
         reason = "stopped"
         try:
-            while not self._stopping:
+            while not self._stopping or self._engine.busy:
                 self._wake.wait(self._engine.next_timeout_s())
                 self._wake.clear()
                 while self._commands:
@@ -128,7 +131,7 @@ class EngineWorker:
         self._on_loop(self._close_sinks)
 
     def _stop(self) -> None:
-        self._engine.fail_all(EngineUnavailable("the server is stopping"))
+        self._engine.stop()
         self._stopping = True
 
     def _emit(self, events: list[EngineEvent]) -> None:

@@ -167,8 +167,8 @@ class SentenceSplitter:
             return self._all_ends(head)
         if stop_end := _stop_end(head, char):
             return self._all_ends(head[:stop_end])
-        if not char.isspace():
-            return []
+        if not char.isspace() or not _WORD.search(head.rsplit(None, 1)[-1]):
+            return []  # no word has come since the last checkpoint, so nothing has become sure: "!? !? !?" is cheap
         return [end for end in self._inner_ends(head + " ") if _WORD.search(head, end)]
 
     def _all_ends(self, text: str) -> list[int]:

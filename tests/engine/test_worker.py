@@ -103,6 +103,19 @@ async def test_stopping_tells_every_listener_and_later_ones_too() -> None:
     assert not worker.status().ready
 
 
+async def test_stopping_in_mid_speech_frees_what_the_stages_hold() -> None:
+    model = tone.build(costs=tone.ToneCosts(a0_s=0.002, a1_s=0.002))
+    worker = EngineWorker(model, MonotonicClock())
+    worker.start()
+    listeners = [Listener() for _ in range(5)]
+    for number, listener in enumerate(listeners):
+        worker.submit(request(number, "A sentence that takes a while to say."), listener)
+    await until(lambda: slots(model) >= 5)
+    await worker.stop()
+    assert all(isinstance((await listener.end()).error, EngineUnavailable) for listener in listeners)
+    assert slots(model) == 0
+
+
 async def test_a_bug_in_the_engine_thread_is_told_to_all(caplog: pytest.LogCaptureFixture) -> None:
     model = tone.build()
     worker = EngineWorker(model, MonotonicClock(), policy=lambda snapshot, lane: 1 / 0)  # type: ignore[arg-type, return-value]

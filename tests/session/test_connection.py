@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from realtime_tts.audio.pcm import pcm_bytes
-from realtime_tts.clock import MonotonicClock
+from realtime_tts.clock import MonotonicClock, VirtualClock
 from realtime_tts.engine.api import EngineEvent, SynthesisRequest
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import ServerStopping, SynthesisFailed
@@ -334,3 +334,19 @@ async def test_events_that_come_after_the_end_change_nothing() -> None:
         await asyncio.sleep(0)
         assert len(r.client.sent) == sent
         assert engine.cancelled == ["sid/0"]
+
+
+async def test_a_keepalive_is_activity_and_nothing_else() -> None:
+    clock, client, limits = VirtualClock(), FakeTransport(), replace(LIMITS, idle_s=0.03)
+    session = Session("sid", tone.info(), limits, now_s=0.0, expires_at=0.0)
+    serving = asyncio.create_task(Connection(client, FakeEngine(), session, clock, limits).run())
+    for _ in range(5):
+        clock.advance(0.02)
+        client.says(type="session.keepalive")
+        await until(client.incoming.empty)
+        await asyncio.sleep(0.04)  # the watch looks at the clock, and sees that there is time left
+    assert client.sent == []
+    assert not serving.done()
+    clock.advance(0.04)
+    await asyncio.wait_for(serving, 10)
+    assert client.sent[-1] == (1001, "session_expired")

@@ -1,0 +1,189 @@
+"""A client that knows the base protocol and nothing else: written from its page, not from our code.
+
+It holds the server to every promise of that page, and passes over messages and fields that it does not know.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import websockets.asyncio.client
+
+PATH = "/v1/audio/speech/stream"
+PATIENCE_S = 30.0
+
+
+@dataclass
+class Heard:
+    """One sentence as it came."""
+
+    index: int
+    text: str
+    format: str
+    sample_rate: int
+    start: dict[str, Any]
+    frames: list[bytes] = field(default_factory=list)
+    done: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def audio(self) -> bytes:
+        return b"".join(self.frames)
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.done["error"])
+
+
+@dataclass
+class Utterance:
+    sentences: list[Heard] = field(default_factory=list)
+    errors: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[dict[str, Any]] = field(default_factory=list)
+    done: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> list[str]:
+        return [sentence.text for sentence in self.sentences]
+
+    @property
+    def audio(self) -> list[bytes]:
+        return [sentence.audio for sentence in self.sentences]
+
+
+Slicer = Callable[[str], Iterable[str]]
+
+
+def all_at_once(text: str) -> list[str]:
+    return [text]
+
+
+def word_by_word(text: str) -> list[str]:
+    return re.findall(r"\S+\s*|\s+", text)
+
+
+def character_by_character(text: str) -> list[str]:
+    return list(text)
+
+
+class BaseClient:
+    def __init__(self, socket: websockets.asyncio.client.ClientConnection) -> None:
+        self.socket = socket
+
+    async def send(self, message: dict[str, Any]) -> None:
+        await self.socket.send(json.dumps(message))
+
+    async def config(self, **fields: Any) -> None:
+        await self.send({"type": "session.config", **fields})
+
+    async def say(self, text: str, slicer: Slicer = all_at_once) -> None:
+        """One utterance's worth of messages; nothing is read."""
+        for piece in slicer(text):
+            await self.send({"type": "input.text", "text": piece})
+        await self.send({"type": "input.done"})
+
+    async def utterance(self) -> Utterance:
+        """Reads up to `session.done`, and checks everything on the way."""
+        utterance = Utterance()
+        speaking: Heard | None = None
+        while True:
+            frame = await self.socket.recv()
+            if isinstance(frame, bytes):
+                assert speaking is not None, "audio came outside a sentence"
+                assert frame, "an empty binary message"
+                speaking.frames.append(frame)
+                continue
+            message = json.loads(frame)
+            match message["type"]:
+                case "audio.start":
+                    assert speaking is None, "a sentence began inside another"
+                    speaking = Heard(
+                        message["sentence_index"],
+                        message["sentence_text"],
+                        message["format"],
+                        message["sample_rate"],
+                        message,
+                    )
+                    assert speaking.index == len(utterance.sentences), "sentence_index must count up from 0"
+                case "audio.done":
+                    assert speaking is not None, "a sentence ended that had not begun"
+                    assert message["sentence_index"] == speaking.index
+                    assert type(message["error"]) is bool
+                    assert message["total_bytes"] == len(speaking.audio), "total_bytes is the sum of the frames"
+                    if speaking.format == "pcm":
+                        assert message["total_bytes"] % 2 == 0
+                        assert message["samples"] * 2 == message["total_bytes"]
+                    speaking.done = message
+                    utterance.sentences.append(speaking)
+                    speaking = None
+                case "session.done":
+                    assert speaking is None, "an utterance ended inside a sentence"
+                    assert message["total_sentences"] == len(utterance.sentences)
+                    utterance.done = message
+                    return utterance
+                case "error":
+                    assert isinstance(message["code"], str)
+                    assert isinstance(message["message"], str)
+                    utterance.errors.append(message)
+                case "warning":
+                    utterance.warnings.append(message)
+
+    async def speak(self, text: str, slicer: Slicer = all_at_once) -> Utterance:
+        await self.say(text, slicer)
+        return await self.utterance()
+
+    async def next(self, kind: str) -> dict[str, Any]:
+        """The next message of a type; others, and audio, are passed over."""
+        while True:
+            frame = await self.socket.recv()
+            if isinstance(frame, str) and (message := json.loads(frame))["type"] == kind:
+                assert isinstance(message, dict)
+                return message
+
+    async def close_code(self) -> int:
+        """Waits for the server's close frame; what still comes before it is passed over.  1006: there was none."""
+        async for _frame in _until_closed(self.socket):
+            pass
+        code = self.socket.close_code
+        assert code is not None
+        return code
+
+
+async def _until_closed(socket: websockets.asyncio.client.ClientConnection) -> AsyncIterator[str | bytes]:
+    while True:
+        try:
+            yield await socket.recv()
+        except websockets.exceptions.ConnectionClosed:
+            return
+
+
+def ws_url(base_url: str) -> str:
+    return base_url.replace("http", "ws", 1) + PATH
+
+
+@asynccontextmanager
+async def base_client(base_url: str, **config: Any) -> AsyncIterator[BaseClient]:
+    """Connects, and sends `config` where there is any."""
+    # Without a bound on its queue: a full one would keep `websockets` from reading the answer to its close, for 10 s.
+    connecting = websockets.asyncio.client.connect(ws_url(base_url), max_size=None, max_queue=None, proxy=None)
+    async with connecting as socket:
+        client = BaseClient(socket)
+        if config:
+            await client.config(**config)
+        yield client
+
+
+async def raw_socket(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A WebSocket by hand, shaken and no more."""
+    address = urlsplit(url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(
+        f"GET {PATH} HTTP/1.1\r\nHost: {address.netloc}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode()
+    )
+    assert b"101" in await reader.readuntil(b"\r\n\r\n")
+    return reader, writer

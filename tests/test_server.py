@@ -1,0 +1,302 @@
+"""What the server answers over HTTP, whom it lets in, and how it ends."""
+
+import asyncio
+import gc
+import json
+import signal
+import socket
+import sys
+import weakref
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+import websockets.asyncio.client
+from websockets.exceptions import InvalidStatus
+
+from realtime_tts.engine.config import EngineConfig
+from realtime_tts.engine.models import tone
+from realtime_tts.errors import CannotListen
+from realtime_tts.server import Server, ServerLimits, demo_folder, listening
+from realtime_tts.session.limits import SessionLimits
+from realtime_tts.session.protocol import PROTOCOL
+from tests.base_client import base_client, ws_url
+from tests.fakes import Gate, spoken_pcm, until, wrapped
+from tests.serving import tone_server
+
+STREAM = {"response_format": "pcm", "stream_audio": True}
+LONG_TEXT = "This sentence is spoken again and again. " * 2000
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    async with tone_server() as (url, _server):
+        yield url
+
+
+@asynccontextmanager
+async def get(url: str, **options: object) -> AsyncIterator[aiohttp.ClientResponse]:
+    async with aiohttp.ClientSession() as session, session.get(url, **options) as response:  # type: ignore[arg-type]
+        yield response
+
+
+async def refusal(url: str, **headers: str) -> InvalidStatus:
+    """How a connection is refused, before it is accepted."""
+    with pytest.raises(InvalidStatus) as refused:
+        async with websockets.asyncio.client.connect(ws_url(url), proxy=None, additional_headers=headers):
+            pass
+    return refused.value
+
+
+# -- Answers over HTTP ------------------------------------------------------------------------------------------------
+
+
+async def test_health_and_readiness(url: str) -> None:
+    async with get(f"{url}/healthz") as response:
+        assert response.status == 200
+    async with base_client(url, **STREAM), get(f"{url}/readyz") as response:
+        assert response.status == 200
+        answer = await response.json()
+    assert answer == {"ready": True, "reason": "ready", "model": "tone", "active_sessions": 1, "active_requests": 0}
+
+
+async def test_voices_are_listed(url: str) -> None:
+    async with get(f"{url}/v1/audio/voices") as response:
+        answer = await response.json()
+    assert answer["model"] == "tone"
+    assert answer["default"] == "tone_low"
+    assert answer["voices"] == [{"name": voice.name, "language": voice.language} for voice in tone.VOICES]
+
+
+async def test_the_demo_page_and_its_files_are_served_with_a_strict_policy(url: str) -> None:
+    files = sorted(path.name for path in demo_folder().iterdir() if path.suffix in (".js", ".css", ".html"))
+    assert "index.html" in files
+    for path in ("/", *(f"/static/{name}" for name in files)):
+        async with get(url + path) as response:
+            assert response.status == 200, path
+            policy = response.headers["Content-Security-Policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+            assert response.headers["X-Content-Type-Options"] == "nosniff"
+            kind = {"js": "javascript", "css": "text/css"}.get(path.rpartition(".")[2], "text/html")
+            assert kind in response.headers["Content-Type"], path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../pyproject.toml",
+        "/static/%2e%2e/pyproject.toml",
+        "/static/..%2fpyproject.toml",
+        "/static/%2e%2e%5cpyproject.toml",
+        "/static//etc/passwd",
+        "/static/%2fetc%2fpasswd",
+        "/static/index.html%00.txt",
+        "/static/",
+        "/pyproject.toml",
+        "/v1/audio/speech/../../../healthz2",
+    ],
+)
+async def test_nothing_outside_the_demo_folder_is_served(url: str, path: str) -> None:
+    # Over a bare socket: clients tidy such a path up before they send it.
+    reader, writer = await asyncio.open_connection(urlsplit(url).hostname, urlsplit(url).port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    answer = await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    assert int(answer.split()[1]) in (400, 403, 404), answer[:200]
+    assert b"Content-Security-Policy" in answer or answer.split()[1] == b"400"
+    assert b"realtime-tts" not in answer
+    assert b"root:" not in answer
+
+
+async def test_a_plain_request_to_the_socket_s_path_is_told_so(url: str) -> None:
+    async with get(ws_url(url).replace("ws", "http", 1)) as response:
+        assert response.status in (400, 426)
+
+
+# -- Whom it lets in --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["https://evil.example", "null", "http://127.0.0.1", "http://127.0.0.1.evil.example:1", "http://[", "", "file://"],
+)
+async def test_pages_from_elsewhere_are_refused_before_they_are_accepted(url: str, origin: str) -> None:
+    refused = await refusal(url, Origin=origin)
+    assert refused.response.status_code == 403
+    assert json.loads(refused.response.body or b"")["error"]["code"] == "origin_not_allowed"
+
+
+async def test_its_own_page_and_clients_without_an_origin_are_let_in(url: str) -> None:
+    for headers in ({"Origin": url}, {}):
+        async with websockets.asyncio.client.connect(ws_url(url), proxy=None, additional_headers=headers) as socket:
+            await socket.send('{"type": "session.config"}')
+            assert json.loads(await socket.recv())["type"] == "session.created"
+
+
+async def test_the_subprotocol_is_optional_and_unknown_ones_do_no_harm(url: str) -> None:
+    for offered, chosen in ([PROTOCOL], PROTOCOL), (["other", PROTOCOL], PROTOCOL), (["other"], None):
+        subprotocols = [websockets.Subprotocol(name) for name in offered]
+        async with websockets.asyncio.client.connect(ws_url(url), proxy=None, subprotocols=subprotocols) as socket:
+            assert socket.subprotocol == chosen
+
+
+async def test_one_session_too_many_is_refused_and_a_freed_place_is_usable_again() -> None:
+    async with tone_server(limits=ServerLimits(max_sessions=2)) as (url, server), AsyncExitStack() as stack:
+        first = await stack.enter_async_context(base_client(url, **STREAM))
+        await stack.enter_async_context(base_client(url, **STREAM))
+        refused = await refusal(url)
+        assert refused.response.status_code == 503
+        assert int(refused.response.headers["Retry-After"]) > 0
+        assert json.loads(refused.response.body or b"")["error"]["code"] == "overloaded"
+        async with get(f"{url}/readyz") as response:
+            assert (await response.json())["active_sessions"] == 2
+        first.socket.transport.abort()
+        await until(lambda: server.active_sessions == 1)
+        async with base_client(url, **STREAM) as third:
+            assert (await third.speak("Hello.")).audio == [spoken_pcm("Hello.")]
+
+
+async def test_of_many_who_come_at_once_only_so_many_are_let_in() -> None:
+    async def come(url: str) -> bool:
+        try:
+            socket = await websockets.asyncio.client.connect(ws_url(url), proxy=None)
+        except InvalidStatus as refused:
+            return refused.response.status_code != 503
+        await let_go.wait()
+        await socket.close()
+        return True
+
+    let_go = asyncio.Event()
+    async with tone_server(limits=ServerLimits(max_sessions=3)) as (url, server):
+        coming = [asyncio.create_task(come(url)) for _ in range(12)]
+        await until(lambda: sum(task.done() for task in coming) == 9)
+        assert server.active_sessions == 3
+        let_go.set()
+        assert sum(await asyncio.gather(*coming)) == 3
+        await until(lambda: server.active_sessions == 0)
+
+
+async def test_a_stuck_engine_is_not_ready_and_nobody_new_is_accepted_until_it_comes_back() -> None:
+    gate = Gate()
+    model = wrapped(tone.build(), "code2wav", gate)
+    async with tone_server(model, config=EngineConfig(stage_timeout_s=0.1)) as (url, _server):
+        async with base_client(url, **STREAM) as client:
+            utterance = await client.speak("Hello there. Goodbye.")
+            assert [sentence.failed for sentence in utterance.sentences] == [True, True]
+            assert {error["code"] for error in utterance.errors} <= {"synthesis_failed", "engine_unavailable"}
+            async with get(f"{url}/readyz") as response:
+                assert response.status == 503
+                assert "code2wav" in (await response.json())["reason"]
+            async with get(f"{url}/healthz") as response:
+                assert response.status == 200
+            refused = await refusal(url)
+            assert refused.response.status_code == 503
+            assert int(refused.response.headers["Retry-After"]) > 0
+            gate.opened.set()
+            async with asyncio.timeout(10):
+                while (await client.speak("Hello.")).audio != [spoken_pcm("Hello.")]:
+                    pass
+        async with get(f"{url}/readyz") as response:
+            assert response.status == 200
+
+
+async def test_a_server_that_has_ended_is_forgotten() -> None:
+    async with tone_server() as (url, server):
+        async with base_client(url, **STREAM) as client:
+            await client.speak("Hello.")
+        async with get(f"{url}/healthz"):
+            pass
+        remembered = weakref.ref(server)
+        del server
+    await asyncio.sleep(0)
+    gc.collect()
+    assert remembered() is None
+
+
+# -- How it ends ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_server_that_stops_tells_everyone_why_and_says_goodbye() -> None:
+    model = tone.build(costs=tone.ToneCosts(a0_s=0.001))
+    stack = AsyncExitStack()
+    url, server = await stack.enter_async_context(tone_server(model))
+    async with base_client(url) as silent, base_client(url, **STREAM) as idle, base_client(url, **STREAM) as speaking:
+        await idle.next("session.updated")
+        await speaking.say(LONG_TEXT)
+        await speaking.next("audio.start")
+        stopping = asyncio.create_task(stack.aclose())
+        for client in (silent, idle, speaking):
+            error = await client.next("error")
+            assert (error["code"], error["fatal"], error["retryable"]) == ("server_stopping", True, True)
+            assert await client.close_code() == 1012
+            assert client.socket.close_reason == "server_stopping"
+        await stopping
+    assert server.active_sessions == 0
+
+
+async def test_a_port_that_is_taken_is_said_in_plain_words() -> None:
+    async with tone_server() as (url, server):
+        port = urlsplit(url).port or 0
+        other = Server(server._engine, server._clock)
+        with pytest.raises(CannotListen, match=f"port {port} of 127.0.0.1 is taken"):
+            async with listening(other, "127.0.0.1", port):
+                pass
+        with pytest.raises(CannotListen, match="cannot listen on nowhere"):
+            async with listening(Server(server._engine, server._clock), "nowhere.invalid", 0):
+                pass
+
+
+@asynccontextmanager
+async def serve_command(port: int = 0) -> AsyncIterator[tuple[asyncio.subprocess.Process, list[str]]]:
+    """`serve` as a process of its own, and what it said until it was ready, or had given up."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "realtime_tts", "serve", "--model", "tone", "--port", str(port)),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    said: list[str] = []
+    try:
+        async with asyncio.timeout(30):
+            while line := (await process.stderr.readline()).decode():
+                said.append(line.strip())
+                if "Ready" in line:
+                    break
+            yield process, said
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_the_serve_command_ends_cleanly_while_a_session_is_speaking(number: signal.Signals) -> None:
+    async with serve_command() as (process, said):
+        url = said[-1].split()[-1]
+        async with base_client(url, **STREAM) as client:
+            await client.say(LONG_TEXT)
+            await client.next("audio.start")
+            process.send_signal(number)
+            assert (await client.next("error"))["code"] == "server_stopping"
+            assert await client.close_code() == 1012
+        _out, rest = await process.communicate()
+        assert process.returncode == 0
+        assert "Traceback" not in rest.decode()
+        assert rest.decode().strip().endswith("Stopped.")
+
+
+async def test_the_serve_command_says_that_its_port_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        async with serve_command(taken.getsockname()[1]) as (process, said):
+            assert await process.wait() == 1
+            assert said[-1].startswith("Error: port")
+            assert not any("Traceback" in line for line in said)
+
+
+async def test_a_session_s_limits_are_announced() -> None:
+    limits = SessionLimits(idle_s=123.0, max_pending_chars=77)
+    async with tone_server(limits=ServerLimits(session=limits)) as (url, _server), base_client(url, **STREAM) as client:
+        announced = (await client.next("session.created"))["limits"]
+        assert (announced["idle_s"], announced["max_pending_chars"]) == (123.0, 77)
