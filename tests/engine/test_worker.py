@@ -112,7 +112,8 @@ async def test_stopping_in_mid_speech_frees_what_the_stages_hold() -> None:
         worker.submit(request(number, "A sentence that takes a while to say."), listener)
     await until(lambda: slots(model) >= 5)
     await worker.stop()
-    assert all(isinstance((await listener.end()).error, EngineUnavailable) for listener in listeners)
+    ends = [await listener.end() for listener in listeners]
+    assert all(isinstance(end.error, EngineUnavailable) for end in ends)
     assert slots(model) == 0
 
 
