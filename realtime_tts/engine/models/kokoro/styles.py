@@ -1,0 +1,90 @@
+"""Who speaks?  The packed voices: for each, a style for every length of text, and the constants of its sound."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from realtime_tts.engine.api import Voice
+from realtime_tts.engine.models.kokoro.steady import NORM_CHANNELS
+from realtime_tts.errors import ModelNotUsable
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """One voice."""
+
+    table: npt.NDArray[np.float16]
+    """(510, 256): row n - 1 is for a piece of n phonemes."""
+    norms: npt.NDArray[np.float32]
+    """(1, NORM_CHANNELS, 1): see steady."""
+
+    def row(self, row: int) -> npt.NDArray[np.float32]:
+        """The vector as both halves of the model take it, (1, 256)."""
+        return self.table[row : row + 1].astype(np.float32)
+
+
+VOICES_DIR = Path(__file__).parent / "voices"
+CHECKSUMS_NAME = "SHA256SUMS"
+SUFFIX = ".f16"
+STYLE_ROWS, STYLE_WIDTH = 510, 256
+
+# The first letter of a voice's name is its accent, the second its sex: af_heart is an American woman.
+LANGUAGES = {"a": "en-US", "b": "en-GB"}
+
+
+def is_english(name: str) -> bool:
+    return name[0] in LANGUAGES and name[2:3] == "_"
+
+
+def load_styles(directory: Path = VOICES_DIR) -> dict[str, Style]:
+    """Every voice that the directory's SHA256SUMS lists, by name.
+
+    Raises ModelNotUsable, naming the file, where one is missing, altered or of the wrong size.
+    """
+    return {
+        name.removesuffix(SUFFIX): _load_style(directory / name, sha256)
+        for sha256, name in _read_checksums(directory / CHECKSUMS_NAME)
+    }
+
+
+def voices_of(styles: Mapping[str, Style]) -> tuple[Voice, ...]:
+    return tuple(Voice(name=name, language=LANGUAGES[name[0]]) for name in sorted(styles))
+
+
+def _read_checksums(path: Path) -> list[tuple[str, str]]:
+    lines = _read(path).decode("ascii").splitlines()
+    return [(sha256, name) for sha256, _, name in (line.partition("  ") for line in lines)]
+
+
+def _load_style(path: Path, sha256: str) -> Style:
+    packed = _read(path)
+    if hashlib.sha256(packed).hexdigest() != sha256:
+        raise ModelNotUsable(f"the voice file {path} is damaged: reinstall realtime-tts")
+    return unpack_style(packed)
+
+
+def pack_style(style: Style) -> bytes:
+    """float16, which halves the bytes for an error of at most 4.8e-4 in the table: no output length changes."""
+    return style.table.astype("<f2").tobytes() + style.norms.astype("<f2").tobytes()
+
+
+def unpack_style(packed: bytes) -> Style:
+    values = np.frombuffer(packed, dtype="<f2")
+    table, norms = np.split(values, [STYLE_ROWS * STYLE_WIDTH])
+    return Style(
+        table=table.reshape(STYLE_ROWS, STYLE_WIDTH).astype(np.float16, copy=False),
+        norms=norms.reshape(1, NORM_CHANNELS, 1).astype(np.float32),
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelNotUsable(
+            f"the voice file {path} cannot be read ({error.strerror}): reinstall realtime-tts"
+        ) from error

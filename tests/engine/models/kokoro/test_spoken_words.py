@@ -1,0 +1,34 @@
+"""Short forms are said in full where their place tells what they mean, and stay where it does not."""
+
+import pytest
+
+from realtime_tts.engine.models.kokoro.spoken_numbers import apply
+from realtime_tts.engine.models.kokoro.spoken_words import EARLY_RULES, LATE_RULES
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ("Mt. Fuji", "Mount Fuji"),
+        ("Louis XIV", "Louis the fourteenth"),
+        ("Henry I think", "Henry I think"),
+        ("Part I like", "Part I like"),
+        ("World War I", "World War one"),
+        ("min. 5", "minimum 5"),
+        ("in 5 min. or so", "in 5 min. or so"),
+        ("w/o milk, etc", "without milk, etc."),
+        ("AT&T", "A T and T"),
+        ("let US$ be", "let US$ be"),
+        ("p. 7", "page 7"),
+    ],
+)
+def test_short_forms_are_said_in_full(raw: str, words: str) -> None:
+    assert apply(EARLY_RULES, raw) == words
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [("yes/no", "yes slash no"), ("A W S", "eigh W S"), ("the letter A.", "the letter eigh."), ("A dog", "A dog")],
+)
+def test_symbols_and_single_letters_are_named(raw: str, words: str) -> None:
+    assert apply(LATE_RULES, raw) == words

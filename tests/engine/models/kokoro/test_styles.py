@@ -1,0 +1,80 @@
+"""The packed voices are all there, unaltered, and of the shape that the model takes."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from realtime_tts.engine.models.kokoro.steady import NORM_CHANNELS
+from realtime_tts.engine.models.kokoro.styles import (
+    CHECKSUMS_NAME,
+    STYLE_ROWS,
+    STYLE_WIDTH,
+    VOICES_DIR,
+    is_english,
+    load_styles,
+    pack_style,
+    unpack_style,
+    voices_of,
+)
+from realtime_tts.errors import ModelNotUsable
+
+
+@pytest.fixture
+def altered(tmp_path: Path) -> Path:
+    directory = tmp_path / "voices"
+    directory.mkdir()
+    lines = (VOICES_DIR / CHECKSUMS_NAME).read_text("ascii").splitlines(keepends=True)[:2]
+    (directory / CHECKSUMS_NAME).write_text("".join(lines), "ascii")
+    for line in lines:
+        shutil.copy(VOICES_DIR / line.split()[1], directory)
+    return directory
+
+
+def test_all_28_english_voices_load() -> None:
+    styles = load_styles()
+    assert len(styles) == 28
+    for style in styles.values():
+        assert style.table.shape == (STYLE_ROWS, STYLE_WIDTH)
+        assert style.norms.shape == (1, NORM_CHANNELS, 1)
+        assert np.isfinite(style.table.astype(np.float32)).all()
+        assert np.isfinite(style.norms).all()
+
+
+def test_a_voice_speaks_the_language_that_its_name_tells() -> None:
+    languages = {voice.name: voice.language for voice in voices_of(load_styles())}
+    assert languages["af_heart"] == languages["am_michael"] == "en-US"
+    assert languages["bf_emma"] == languages["bm_george"] == "en-GB"
+
+
+def test_only_english_voices_are_packed() -> None:
+    assert is_english("af_heart")
+    assert not is_english("jf_alpha")
+
+
+def test_the_longest_piece_has_a_style() -> None:
+    row = load_styles()["af_heart"].row(STYLE_ROWS - 1)
+    assert row.shape == (1, STYLE_WIDTH)
+    assert row.dtype == np.float32
+
+
+def test_a_packed_voice_unpacks_to_itself() -> None:
+    style = load_styles()["af_heart"]
+    again = unpack_style(pack_style(style))
+    np.testing.assert_array_equal(again.table, style.table)
+    np.testing.assert_array_equal(again.norms, style.norms)
+
+
+def test_an_altered_voice_is_refused_by_name(altered: Path) -> None:
+    assert len(load_styles(altered)) == 2
+    path = altered / "af_aoede.f16"
+    path.write_bytes(path.read_bytes()[:-2] + b"\0\1")
+    with pytest.raises(ModelNotUsable, match=r"af_aoede\.f16"):
+        load_styles(altered)
+
+
+def test_a_missing_voice_is_refused_by_name(altered: Path) -> None:
+    (altered / "af_alloy.f16").unlink()
+    with pytest.raises(ModelNotUsable, match=r"af_alloy\.f16"):
+        load_styles(altered)

@@ -1,0 +1,107 @@
+"""Chunks join without a gap, an overlap or a click, and what one request leaves behind is freed."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from realtime_tts.engine.api import SynthesisRequest
+from realtime_tts.engine.chunking import ChunkPlan, next_chunk
+from realtime_tts.engine.models.kokoro.cut import TEXT_FEATURES
+from realtime_tts.engine.models.kokoro.frames import pack_frames
+from realtime_tts.engine.models.kokoro.styles import load_styles
+from realtime_tts.engine.models.kokoro.vocoder import VocoderStage
+from realtime_tts.engine.stage import StageInput
+from realtime_tts.errors import SynthesisFailed
+
+STYLES = load_styles()
+Array = npt.NDArray[np.float32]
+
+
+class FakeSession:
+    """Every frame becomes 600 samples of its first feature, so that the sound tells where it came from."""
+
+    def __init__(self) -> None:
+        self.windows: list[int] = []
+
+    def run(self, outputs: list[str], feed: dict[str, Array]) -> list[Array]:
+        features = feed[TEXT_FEATURES]
+        self.windows.append(features.shape[2])
+        return [np.repeat(features[0, 0], 600)]
+
+
+def ramp(frames: int, *, first: int = 0, total: int = 1000, piece: int = 0) -> Array:
+    features = np.zeros((1, 512, frames), dtype=np.float32)
+    features[0, 0] = (first + np.arange(frames)) / total
+    pair = np.zeros((1, 2 * frames), dtype=np.float32)
+    return pack_frames(features, pair, pair, piece=piece, style=3)
+
+
+def stream(stage: VocoderStage, frames: Array, plan: ChunkPlan) -> list[Array]:
+    request = SynthesisRequest("r", "s", "", "af_heart")
+    out: list[Array] = []
+    decoded = 0
+    while chunk := next_chunk(plan, index=len(out), decoded=decoded, available=len(frames), complete=True):
+        window = frames[chunk.context_start : chunk.context_end]
+        out.append(stage.run([StageInput(request, frames=window, chunk=chunk)])[0].values.astype(np.float32))
+        assert len(out[-1]) == chunk.frames * 600
+        decoded = chunk.end
+    return out
+
+
+plans = st.builds(
+    ChunkPlan,
+    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=4).map(tuple),
+    left_context_frames=st.integers(0, 8),
+    right_context_frames=st.integers(0, 8),
+)
+
+
+@given(plans, st.lists(st.integers(1, 15), min_size=1, max_size=4))
+def test_any_chunks_of_any_pieces_give_every_frame_once_in_order(plan: ChunkPlan, pieces: list[int]) -> None:
+    starts = np.cumsum([0, *pieces])[:-1]
+    frames = np.concatenate(
+        [ramp(n, first=int(s), piece=i) for i, (n, s) in enumerate(zip(pieces, starts, strict=True))]
+    )
+    session = FakeSession()
+    sound = np.concatenate(stream(VocoderStage(session, STYLES), frames, plan))
+    np.testing.assert_allclose(sound, np.repeat(np.arange(sum(pieces)) / 1000, 600), atol=1e-6)
+    assert max(session.windows) <= max(pieces)  # no window holds two pieces
+
+
+def test_the_next_chunk_fades_in_from_what_the_last_one_foresaw() -> None:
+    stage = VocoderStage(FakeSession(), STYLES)
+    plan = ChunkPlan(sizes=(2,), right_context_frames=1)
+    request = SynthesisRequest("r", "s", "", "af_heart")
+    quiet, loud = ramp(4, total=10**9), ramp(4, first=1, total=2)
+    first = next_chunk(plan, index=0, decoded=0, available=4, complete=True)
+    second = next_chunk(plan, index=1, decoded=2, available=4, complete=True)
+    assert first is not None
+    assert second is not None
+    stage.run([StageInput(request, frames=quiet[:3], chunk=first)])
+    joined = stage.run([StageInput(request, frames=np.clip(loud[2:], 0, 0.5), chunk=second)])[0].values
+    assert joined[0] == pytest.approx(0, abs=1e-6)
+    assert np.all(np.diff(joined[:240].astype(np.float64)) >= 0)
+    assert np.abs(np.diff(joined.astype(np.float64))).max() < 0.05
+
+
+def test_sound_that_is_not_a_number_fails_the_request_alone() -> None:
+    frames = ramp(2)
+    frames[0, 0] = np.nan
+    chunk = next_chunk(ChunkPlan(sizes=(2,)), index=0, decoded=0, available=2, complete=True)
+    request = SynthesisRequest("r", "s", "", "af_heart")
+    output = VocoderStage(FakeSession(), STYLES).run([StageInput(request, frames=frames, chunk=chunk)])[0]
+    assert isinstance(output.error, SynthesisFailed)
+    assert len(output.values) == 0
+
+
+def test_release_frees_the_tail_of_a_request_that_was_cancelled() -> None:
+    stage = VocoderStage(FakeSession(), STYLES)
+    request = SynthesisRequest("r", "s", "", "af_heart")
+    chunk = next_chunk(ChunkPlan(sizes=(2,), right_context_frames=1), index=0, decoded=0, available=4, complete=True)
+    stage.run([StageInput(request, frames=ramp(3), chunk=chunk)])
+    assert stage._tails
+    stage.release("r")
+    stage.release("unknown")
+    assert not stage._tails
