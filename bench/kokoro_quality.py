@@ -22,7 +22,7 @@ import soxr
 
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine.api import SynthesisRequest
-from realtime_tts.engine.chunking import ChunkPlan, next_chunk
+from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.models import kokoro
 from realtime_tts.engine.models.kokoro.normalise import normalise
 from realtime_tts.engine.stage import Model, StageInput
@@ -117,14 +117,12 @@ def _stream(model: Model, request: SynthesisRequest, plan: ChunkPlan) -> Iterato
         pieces.append(output.values)
         finished = output.finished
     frames = np.concatenate(pieces)
-    decoded = index = 0
-    while chunk := next_chunk(plan, index=index, decoded=decoded, available=len(frames), complete=True):
+    for chunk in plan.ramp(len(frames)):
         window = frames[chunk.context_start : chunk.context_end]
         output = vocoder.run([StageInput(request, frames=window, chunk=chunk)])[0]
         if output.error is not None:
             raise output.error
         yield output.values.astype(np.float32, copy=False)
-        decoded, index = chunk.end, index + 1
     for stage in model.stages:
         stage.release(request.request_id)
 

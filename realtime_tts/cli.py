@@ -29,6 +29,8 @@ app = typer.Typer(
 
 DEFAULT_MODEL = "kokoro"
 DEFAULT_URL = "http://127.0.0.1:8000"
+DEFAULT_SESSIONS = 512
+"""Sockets are cheap: how many may *speak* at once is for admission to say."""
 
 ModelOption = Annotated[str, typer.Option(help="kokoro speaks English; tone only makes test tones, without weights.")]
 ThreadsOption = Annotated[
@@ -39,14 +41,29 @@ ModelDirOption = Annotated[
 ]
 
 
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="An option of the model as NAME=VALUE; may be repeated.")
+]
+
+
 def say_line(line: str) -> None:
     """Words for a person; stdout is kept for data."""
     print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def model_options(model: str, threads: int | None, model_dir: Path | None) -> dict[str, Any]:
+def model_options(
+    model: str, threads: int | None, model_dir: Path | None, settings: list[str] | None = None
+) -> dict[str, Any]:
     chosen: dict[str, Any] = {"threads": threads, "model_dir": model_dir}
     options = {name: value for name, value in chosen.items() if value is not None}
+    for setting in settings or []:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{setting!r} is not NAME=VALUE")
+        try:
+            options[name] = msgspec.json.decode(value)  # numbers, true and false
+        except msgspec.DecodeError:
+            options[name] = value
     if model == DEFAULT_MODEL:
         options["progress"] = say_line
     return options
@@ -54,17 +71,28 @@ def model_options(model: str, threads: int | None, model_dir: Path | None) -> di
 
 @asynccontextmanager
 async def serving(
-    model: str, options: dict[str, Any], *, host: str = "127.0.0.1", port: int = 0, max_sessions: int = 128
+    model: str,
+    options: dict[str, Any],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    max_sessions: int = DEFAULT_SESSIONS,
+    scheduling: dict[str, Any] | None = None,
 ) -> AsyncIterator[str]:
     """Builds a model, an engine and a server; yields its URL, and ends all of them when the block ends."""
     # Imported here, so that `--help` and `say --url` do not wait for a server's parts.
     from realtime_tts.clock import MonotonicClock
     from realtime_tts.engine import models
+    from realtime_tts.engine.config import EngineConfig
     from realtime_tts.engine.worker import EngineWorker
     from realtime_tts.server import Server, ServerLimits, listening
 
     clock = MonotonicClock()
-    engine = EngineWorker(await asyncio.to_thread(models.build, model, **options), clock)
+    try:
+        config = EngineConfig(**(scheduling or {}))
+    except ValueError as error:
+        raise RealtimeTTSError(str(error)) from None
+    engine = EngineWorker(await asyncio.to_thread(models.build, model, **options), clock, config=config)
     engine.start()
     try:
         async with listening(Server(engine, clock, ServerLimits(max_sessions=max_sessions)), host, port) as url:
@@ -80,7 +108,17 @@ def serve(
     model: ModelOption = DEFAULT_MODEL,
     threads: ThreadsOption = None,
     model_dir: ModelDirOption = None,
-    max_sessions: Annotated[int, typer.Option(min=1, help="Connections at once; one more gets 503.")] = 128,
+    max_sessions: Annotated[
+        int, typer.Option(min=1, help="Connections at once; one more gets 503.")
+    ] = DEFAULT_SESSIONS,
+    max_wait: Annotated[
+        float, typer.Option(help="Seconds that a new listener may wait for a place before being refused; -1: for ever.")
+    ] = 0.5,
+    scheduler: Annotated[
+        str,
+        typer.Option(help="deadline is ours; round_robin, policy_c, bounded_window, edf_only are for comparison."),
+    ] = "deadline",
+    settings: SetOption = None,
     allow_public: Annotated[
         bool, typer.Option("--allow-public", help="Listen beyond this machine, though anyone there may then connect.")
     ] = False,
@@ -93,16 +131,20 @@ def serve(
             "put a proxy that does in front, and say --allow-public"
         )
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    _run(_serve(model, model_options(model, threads, model_dir), host, port, max_sessions))
+    options = model_options(model, threads, model_dir, settings)
+    scheduling = {"scheduler": scheduler, "max_wait_s": None if max_wait < 0 else max_wait}
+    _run(_serve(model, options, host, port, max_sessions, scheduling))
 
 
-async def _serve(model: str, options: dict[str, Any], host: str, port: int, max_sessions: int) -> None:
+async def _serve(
+    model: str, options: dict[str, Any], host: str, port: int, max_sessions: int, scheduling: dict[str, Any]
+) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     say_line(f"realtime-tts {__version__}: loading the model {model} ...")
-    async with serving(model, options, host=host, port=port, max_sessions=max_sessions) as url:
+    async with serving(model, options, host=host, port=port, max_sessions=max_sessions, scheduling=scheduling) as url:
         say_line(f"Ready, listening on {url}")
         say_line(f"  In a browser:         {url}/")
         say_line(f'  From another shell:   realtime-tts say "Hello world." --url {url}')

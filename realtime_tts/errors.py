@@ -13,6 +13,8 @@ class RealtimeTTSError(Exception):
     code: ClassVar[str] = "internal_error"
     close_code: ClassVar[int | None] = None
     retryable: ClassVar[bool] = False
+    retry_after_s: float | None = None
+    """When to come again, where that is known."""
 
     @property
     def message(self) -> str:
@@ -115,11 +117,15 @@ class SynthesisTruncated(SynthesisError):
 
 
 class Overloaded(RealtimeTTSError):
-    """The server holds as many requests as it may: refused before any audio."""
+    """One listener more would leave somebody without sound: refused before any audio."""
 
     code = "overloaded"
     close_code = 1013
     retryable = True
+
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class EngineUnavailable(SynthesisError):

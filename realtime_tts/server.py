@@ -7,7 +7,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -46,7 +46,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    max_sessions: int = 128
+    max_sessions: int = 512
     """One more is refused before it is accepted, with 503 and Retry-After."""
     session: SessionLimits = field(default_factory=SessionLimits)
 
@@ -184,6 +184,9 @@ class Server:
                 "model": self._engine.info.name,
                 "active_sessions": self.active_sessions,
                 "active_requests": status.active_requests,
+                "waiting_requests": status.waiting_requests,
+                "places": status.places,
+                "costs": None if status.costs is None else asdict(status.costs),
             },
             status=200 if ready else 503,
         )

@@ -1,6 +1,7 @@
 """Stand-ins for what a test must be able to break: stages that raise or hang, a transport without a socket."""
 
 import asyncio
+import dataclasses
 import json
 import threading
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from realtime_tts.engine.api import (
     Samples,
     SynthesisRequest,
 )
+from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.engine import Engine
 from realtime_tts.engine.executor import Executor, InlineExecutor
 from realtime_tts.engine.models import tone
@@ -54,7 +56,7 @@ class WrappedStage:
 
 def wrapped(model: Model, stage_name: str, before: Callable[[Sequence[StageInput]], None]) -> Model:
     stages = tuple(WrappedStage(s, before) if s.name == stage_name else s for s in model.stages)
-    return Model(model.info, stages, model.chunk_plan, model.nominal_streams)
+    return dataclasses.replace(model, stages=stages)
 
 
 def raises_for(text: str) -> Callable[[Sequence[StageInput]], None]:
@@ -108,10 +110,10 @@ def request(number: int = 0, text: str = "Hello there, world.", *, stream: str |
 
 
 def make_engine(
-    model: Model, *, executor: Executor | None = None, clock: Clock | None = None
+    model: Model, *, executor: Executor | None = None, clock: Clock | None = None, config: EngineConfig | None = None
 ) -> tuple[Engine, list[EngineEvent]]:
     events: list[EngineEvent] = []
-    engine = Engine(model, executor or InlineExecutor(), clock or VirtualClock(), emit=events.extend)
+    engine = Engine(model, executor or InlineExecutor(), clock or VirtualClock(), emit=events.extend, config=config)
     return engine, events
 
 
@@ -220,6 +222,11 @@ class FakeEngine:
         if sink := self.running.pop(request_id, None):
             self.cancelled.append(request_id)
             sink(RequestFinished(request_id, FinishReason.CANCELLED))
+
+    def end_stream(self, stream_id: str) -> None:
+        for request in self.requests:
+            if request.stream_id == stream_id:
+                self.cancel(request.request_id)
 
     def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
         self.routed_samples[request_id] = self.routed_samples.get(request_id, 0) + samples

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from realtime_tts.engine.cost import PipelineCosts
 from realtime_tts.errors import RealtimeTTSError
 
 Samples: TypeAlias = npt.NDArray[np.float32]
@@ -80,7 +81,8 @@ class SynthesisMetrics:
     """From the first launch to the end."""
     audio_s: float
     chunks: int
-    initial_chunk_frames: int
+    initial_chunk_frames: int | None
+    """None where nothing was decoded."""
 
     @property
     def rtf(self) -> float | None:
@@ -117,7 +119,13 @@ class EngineStatus:
 
     ready: bool
     reason: str
-    active_requests: int
+    active_requests: int = 0
+    waiting_requests: int = 0
+    """Of those, the ones that wait for a place."""
+    places: int | None = None
+    """How many listeners admission reckons with now; None where it lets everybody in."""
+    costs: PipelineCosts | None = None
+    """What steps cost, as fitted to those that were measured."""
 
 
 class EngineHandle(Protocol):
@@ -137,6 +145,10 @@ class EngineHandle(Protocol):
 
     def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
         """Tells that `samples` more of a request went to the listener, who will run dry at `playout_end_s`."""
+        ...
+
+    def end_stream(self, stream_id: str) -> None:
+        """Tells that a listener has left: whatever of it still runs ends, and nothing of it is remembered."""
         ...
 
     def status(self) -> EngineStatus: ...

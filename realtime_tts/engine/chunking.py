@@ -1,6 +1,10 @@
-"""Where may a stream of codec frames be cut?  Chunk boundaries, the initial chunk, the ramp after it, the context."""
+"""Where may a stream of codec frames be cut?  Chunk boundaries, the initial chunk, growth from lead, the context."""
 
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from realtime_tts.engine.cost import PipelineCosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,69 +24,179 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlan:
-    """How one request's frames are cut, all counts in codec frames.
+    """How a model's frames may be cut, all counts in codec frames.
 
-    `sizes` is the ramp: the first is the initial chunk, the last repeats.  `left_context_frames` are decoded again
-    before each chunk (0 where the decoder keeps state); `right_context_frames` must exist beyond it (0 where the
-    decoder is causal).
+    `sizes` is the ramp of the fixed-size policies: the first is the initial chunk, the last repeats, and no chunk of
+    any policy is longer than the longest.  `left_context_frames` are decoded again before each chunk (0 where the
+    decoder keeps state); `right_context_frames` must exist beyond it (0 where the decoder is causal).  `shapes`, where
+    given, are the only sizes that are quick: those that are compiled or captured.
     """
 
     sizes: tuple[int, ...]
     left_context_frames: int = 0
     right_context_frames: int = 0
+    shapes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.sizes or any(size < 1 for size in self.sizes):
-            raise ValueError(f"chunk sizes must be positive and at least one, got {self.sizes}")
+        if not self.sizes or any(size < 1 for size in (*self.sizes, *self.shapes)):
+            raise ValueError(f"chunk sizes must be positive and at least one, got {self.sizes}, {self.shapes}")
         if self.left_context_frames < 0 or self.right_context_frames < 0:
             raise ValueError("context cannot be negative")
 
     @property
-    def initial_frames(self) -> int:
-        return self.sizes[0]
+    def max_frames(self) -> int:
+        return max(self.sizes)
 
-    def size(self, index: int) -> int:
-        """The size of the stream's chunk number `index` (0 is the initial one)."""
-        return self.sizes[min(index, len(self.sizes) - 1)]
+    @property
+    def context_frames(self) -> int:
+        """Decoded beside each chunk, and thrown away."""
+        return self.left_context_frames + self.right_context_frames
 
-    def for_load(self, load: float) -> "ChunkPlan":
-        """Starts later on the ramp the busier the engine is, `load` being active requests / capacity, 0 and up.
+    def size(self, index: int, *, load: float = 0.0) -> int:
+        """The fixed-size policies' chunk number `index` (0 is the initial one).
 
-        Small first chunks buy a quick first sound but cost the most per second of audio, and leave the least time
-        to make the next one.  For the ramp 2, 4, 8, 16, 25 this is the load-factor table that vLLM-Omni publishes:
-        round(3 · load) steps, so 2, 4, 8 or 16 frames.
+        The ramp starts later the busier the engine is, `load` being active requests / its places.  For the ramp
+        2, 4, 8, 16, 25 the initial chunk is the load-factor table that vLLM-Omni publishes: round(3 · load) steps.
         """
-        skip = min(round(3 * min(load, 1.0)), len(self.sizes) - 1)
-        return replace(self, sizes=self.sizes[skip:])
+        if index > 0:
+            return self.sizes[-1]
+        return self.sizes[min(round(3 * min(load, 1.0)), len(self.sizes) - 1)]
 
-    def with_initial(self, frames: int) -> "ChunkPlan":
-        """The same plan from another initial chunk; what follows at most doubles, so the ramp has no cliff.
+    def snapped(self, frames: int) -> int:
+        """The largest quick size within `frames`, or the smallest there is."""
+        if not self.shapes:
+            return frames
+        return max((shape for shape in self.shapes if shape <= frames), default=min(self.shapes))
 
-        25 frames right after 2 starve the listener: 160 ms are buffered while ~320 ms of work is done (r = 0.16).
-        """
-        sizes = [frames]
-        while sizes[-1] < self.sizes[-1]:
-            sizes.append(min(2 * sizes[-1], self.sizes[-1]))
-        return replace(self, sizes=tuple(sizes))
+    def ready(self, *, decoded: int, available: int, complete: bool) -> int:
+        """Frames that could be decoded now, of `available` and `decoded` before."""
+        return max(0, available - decoded - (0 if complete else self.right_context_frames))
+
+    def cut(self, *, decoded: int, frames: int, available: int, complete: bool) -> Chunk:
+        """The chunk of the next `frames`, which must be ready.  Chunks tile the stream: every frame once, in order."""
+        end = decoded + frames
+        assert decoded < end <= available, f"cannot cut {frames} frames at {decoded} of {available}"
+        return Chunk(
+            start=decoded,
+            end=end,
+            context_start=max(0, decoded - self.left_context_frames),
+            context_end=min(available, end + self.right_context_frames),
+            final=complete and end == available,
+        )
+
+    def ramp(self, frames: int) -> Iterator[Chunk]:
+        """A whole stream of so many frames in chunks of `sizes`, the last repeating: for work without a listener."""
+        decoded, index = 0, 0
+        while decoded < frames:
+            size = min(self.sizes[min(index, len(self.sizes) - 1)], frames - decoded)
+            yield self.cut(decoded=decoded, frames=size, available=frames, complete=True)
+            decoded, index = decoded + size, index + 1
 
 
-def next_chunk(plan: ChunkPlan, *, index: int, decoded: int, available: int, complete: bool) -> Chunk | None:
-    """The chunk to decode next, or None while its frames are not all there.
+# -- How large?  The rules of continuity, from costs and load ----------------------------------------------------------
 
-    `index` chunks and `decoded` frames have been handed on, `available` frames exist, and `complete` says that no
-    more will come.  Chunks tile the stream: every frame once, in order.
+DECODE_SHARE = 0.85
+"""Of each frame's playing time, what decoding may take: the rest is for jitter."""
+QUEUE_FACTOR = 1.5
+"""A decode finds another just begun, half of it left on average: so it takes 1.5 times its own time."""
+MARGIN_S = 0.040
+SHARED_MARGIN_S = 0.060
+"""On a shared device a decode also waits for the Talker's step."""
+SHARED_FRAMES = 6
+"""Frames of a usual chunk where decoding shares the Talker's device: what its context is spread over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy the engine is.  What the rules derive from it is worked out once, when it is made."""
+
+    costs: PipelineCosts
+    plan: ChunkPlan
+    frame_s: float
+    """Playing time of a codec frame."""
+    streams: int
+    """Requests not yet wholly decoded."""
+    generating: int
+    """Of those, the ones whose frames are still being made."""
+    decode_batch: int
+    """Rows that one decode may have."""
+    shared_lane: bool
+    """Whether both stages take turns on one device."""
+    places: int = 64
+    sustainable_frames: int = field(init=False)
+    """F_min: below this size decoding for all streams takes longer than playing.
+
+    n chunks of F frames, in batches of cb, must decode within their playing time:
+    n(a1/cb + b1(F + ctx)) <= 0.85 · F · frame, less F steps of the Talker where that shares the device.
+    A decoder that keeps state (ctx = 0) brings F from ~9 to ~2.
     """
-    if decoded >= available:
-        return None
-    end = decoded + plan.size(index)
+    frame_interval_s: float = field(init=False)
+    """t_pred: how long a stream waits for its next frame, by the model at the *present* number of streams."""
+    decode_wait_s: float = field(init=False)
+    """t1q: from when a chunk is ready to when it is sound, a queue of one before it included."""
+
+    def __post_init__(self) -> None:
+        costs, streams = self.costs, max(1, self.streams)
+        batch = max(1, min(self.decode_batch, streams))
+        context = self.plan.context_frames
+        spare_s = DECODE_SHARE * self.frame_s - streams * costs.decode.per_unit_s
+        step_s = costs.frame(max(1, self.generating)) / max(1.0, costs.frames_per_row)
+        if self.shared_lane:
+            spare_s -= step_s
+        needed_s = streams * (costs.decode.base_s / batch + costs.decode.per_unit_s * context)
+        frames = self.plan.max_frames
+        if needed_s < spare_s * frames:
+            frames = max(1, math.ceil(needed_s / spare_s))
+        object.__setattr__(self, "sustainable_frames", frames)
+        interval_s = step_s
+        if self.shared_lane:
+            spread = max(SHARED_FRAMES, frames)
+            decode_s = costs.decode.base_s / (batch * spread) + costs.decode.per_unit_s * (1 + context / spread)
+            interval_s += streams * decode_s
+        object.__setattr__(self, "frame_interval_s", interval_s)
+        object.__setattr__(self, "decode_wait_s", QUEUE_FACTOR * costs.decode(batch * (frames + context)))
+
+    @property
+    def margin_s(self) -> float:
+        return SHARED_MARGIN_S if self.shared_lane else MARGIN_S
+
+
+def initial_frames(load: Load, *, complete: bool) -> int:
+    """The smallest first chunk that the next one, of F_min frames, can follow in time.
+
+    `complete` says that the stream's frames are all made already, so that nothing waits for them.
+    """
+    making_s = 0.0 if complete else load.sustainable_frames * load.frame_interval_s
+    frames = math.ceil((making_s + load.decode_wait_s + load.margin_s) / load.frame_s)
+    return min(max(frames, 1), load.plan.max_frames)
+
+
+def wanted_frames(load: Load, *, lead_s: float, complete: bool) -> int:
+    """How many frames a later chunk should wait for: as many as are made while the listener still has sound.
+
+    Growth follows the measured lead, never a cliff: 25 frames right after 2 starve the listener (160 ms buffered,
+    ~320 ms to make at r = 0.16), and a doubling ramp is only safe to r = 0.5.
+    """
     if complete:
-        end = min(end, available)
-    elif end + plan.right_context_frames > available:
-        return None
-    return Chunk(
-        start=decoded,
-        end=end,
-        context_start=max(0, decoded - plan.left_context_frames),
-        context_end=min(available, end + plan.right_context_frames),
-        final=complete and end == available,
-    )
+        return load.sustainable_frames
+    spare_s = lead_s - load.decode_wait_s - load.margin_s
+    return max(_frames_within(spare_s, load.frame_interval_s, load.plan.max_frames), load.sustainable_frames)
+
+
+def affordable_frames(load: Load, *, lead_s: float) -> int:
+    """How many frames may be decoded at once before the listener runs dry; what costs less than the margin always may.
+
+    It binds where frames are made faster than they are decoded, such as by a front that gives a sentence's at once.
+    """
+    largest, context, decode = load.plan.max_frames, load.plan.context_frames, load.costs.decode
+    others_s = load.decode_wait_s if load.streams > 1 else 0.0
+    budget_s = lead_s - load.margin_s - others_s - decode.base_s
+    frames = _frames_within(budget_s, decode.per_unit_s, largest + context) - context
+    return max(frames, _frames_within(load.margin_s, decode.per_unit_s, largest))
+
+
+def _frames_within(budget_s: float, per_frame_s: float, largest: int) -> int:
+    """Whole frames that cost no more than the budget, from 0 to `largest`."""
+    if budget_s <= 0:
+        return 0
+    return largest if budget_s >= per_frame_s * largest else math.floor(budget_s / per_frame_s)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from realtime_tts.engine.api import ModelInfo, SynthesisRequest
 from realtime_tts.engine.chunking import Chunk, ChunkPlan
+from realtime_tts.engine.cost import PipelineCosts
 from realtime_tts.errors import RealtimeTTSError
 
 Frames = npt.NDArray[np.generic]
@@ -78,8 +79,10 @@ class Model:
     info: ModelInfo
     stages: tuple[Stage, ...]
     chunk_plan: ChunkPlan
+    costs: PipelineCosts
+    """What its steps are believed to cost before any was measured."""
     nominal_streams: int = 64
-    """Listeners at which the machine counts as busy: the load that chooses the initial chunk is measured by it."""
+    """The places of the published load table, by which the fixed-size policies choose the initial chunk."""
 
     def __post_init__(self) -> None:
         if len(self.stages) < 2:

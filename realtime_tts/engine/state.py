@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from realtime_tts.engine.api import FinishReason, SynthesisMetrics, SynthesisRequest
-from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.stage import Frames
 
 
@@ -49,12 +48,19 @@ class StageProgress:
 
 @dataclass(slots=True)
 class Stream:
-    """A listener: the playout clock that its sentences share, and those sentences in the order of hearing."""
+    """A listener: the playout clock that its sentences share, and those not yet wholly heard of, in order."""
 
     stream_id: str
     playout_end_s: float | None = None
     """When it runs dry, by the audio that was routed to it.  None before the first."""
     requests: list["RequestState"] = field(default_factory=list)
+    """Those that still run, and those that have ended but are not yet wholly routed."""
+
+    def has_place(self, now_s: float) -> bool:
+        """Whether it speaks already: its next sentence then needs no admission."""
+        if self.playout_end_s is not None and self.playout_end_s > now_s:
+            return True
+        return any(request.admitted for request in self.requests)
 
 
 @dataclass(slots=True)
@@ -62,10 +68,14 @@ class RequestState:
     request: SynthesisRequest
     sequence: int
     submitted_s: float
-    plan: ChunkPlan
     stream: Stream
     stages: tuple[StageProgress, ...]
+    admitted: bool = False
     started_s: float | None = None
+    served_s: float = 0.0
+    """When its last chunk was launched, or when it was submitted."""
+    initial_frames: int | None = None
+    """The first chunk's size, once it was cut."""
     chunks: int = 0
     samples_out: int = 0
     samples_routed: int = 0
@@ -88,9 +98,10 @@ class RequestState:
     def in_flight(self) -> bool:
         return any(stage.in_flight for stage in self.stages)
 
-    def samples_known(self, samples_per_frame: int) -> int:
-        """Audio that this request will certainly give, by the frames that exist."""
-        return self.source.output.count * samples_per_frame
+    @property
+    def samples_unrouted(self) -> int:
+        """Sound that is made, and waits to be sent."""
+        return self.samples_out - self.samples_routed
 
     def metrics(self, now_s: float, sample_rate_hz: int) -> SynthesisMetrics:
         started_s = now_s if self.started_s is None else self.started_s
@@ -99,7 +110,7 @@ class RequestState:
             synthesis_s=now_s - started_s,
             audio_s=self.samples_out / sample_rate_hz,
             chunks=self.chunks,
-            initial_chunk_frames=self.plan.initial_frames,
+            initial_chunk_frames=self.initial_frames,
         )
 
 
@@ -117,9 +128,10 @@ def deadline_s(
     start_s = head.submitted_s + first_audio_target_s
     if stream.playout_end_s is not None:
         start_s = stream.playout_end_s if head.samples_routed else max(stream.playout_end_s, start_s)
-    samples_before = state.samples_out - state.samples_routed
+    samples_before = state.samples_unrouted
     for other in stream.requests:
         if other is state:
             break
-        samples_before += max(0, other.samples_known(samples_per_frame) - other.samples_routed)
+        known = other.source.output.count * samples_per_frame if other.ended is None else other.samples_out
+        samples_before += max(0, known - other.samples_routed)
     return start_s + samples_before / sample_rate_hz

@@ -19,7 +19,6 @@ from realtime_tts.engine.api import (
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.engine import Engine
 from realtime_tts.engine.executor import LaneExecutor
-from realtime_tts.engine.policy import Policy, playout_deadline_first
 from realtime_tts.engine.stage import Model
 from realtime_tts.errors import EngineUnavailable
 
@@ -37,16 +36,15 @@ class EngineWorker:
         model: Model,
         clock: Clock,
         *,
-        policy: Policy = playout_deadline_first,
         config: EngineConfig | None = None,
     ) -> None:
         self._wake = threading.Event()
         self._commands: deque[Callable[[], None]] = deque()
         self._sinks: dict[str, EventSink] = {}
         self._executor = LaneExecutor(list(dict.fromkeys(s.lane for s in model.stages)), self._wake.set)
-        self._engine = Engine(model, self._executor, clock, emit=self._emit, policy=policy, config=config)
+        self._engine = Engine(model, self._executor, clock, emit=self._emit, config=config)
         self._info = model.info
-        self._status = EngineStatus(ready=False, reason="not started", active_requests=0)
+        self._status = EngineStatus(ready=False, reason="not started")
         self._stopping = False
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -83,6 +81,9 @@ class EngineWorker:
 
     def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
         self._command(lambda: self._engine.routed(request_id, samples=samples, playout_end_s=playout_end_s))
+
+    def end_stream(self, stream_id: str) -> None:
+        self._command(lambda: self._engine.end_stream(stream_id))
 
     def status(self) -> EngineStatus:
         return self._status
@@ -127,7 +128,7 @@ class EngineWorker:
             # A bug of ours: without this thread nothing can be served, so say so to all, and to /readyz.
             log.exception("the engine thread has failed")
             reason = "the engine thread has failed"
-        self._status = EngineStatus(ready=False, reason=reason, active_requests=0)
+        self._status = EngineStatus(ready=False, reason=reason)
         self._on_loop(self._close_sinks)
 
     def _stop(self) -> None:

@@ -13,8 +13,8 @@ from realtime_tts.errors import InternalError, RealtimeTTSError, SessionExpired,
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import encode
 from realtime_tts.session.outputs import (
-    Cancel,
     Close,
+    EndStream,
     Output,
     Send,
     SendAudio,
@@ -133,8 +133,8 @@ class Connection:
         for output in outputs:
             if isinstance(output, Submit):
                 self._engine.submit(output.request, self._on_engine)
-            elif isinstance(output, Cancel):
-                self._engine.cancel(output.request_id)
+            elif isinstance(output, EndStream):
+                self._engine.end_stream(output.stream_id)
             else:
                 self._queue.append(output)
         if len(self._queue) > self._limits.max_queued_messages:

@@ -214,6 +214,7 @@ class ServerError(ServerMessage, frozen=True, kw_only=True, tag="error"):
     retryable: bool
     session_id: str
     sentence_index: int | None = None
+    retry_after_ms: float | None = None
 
 
 AnyServerMessage: TypeAlias = (

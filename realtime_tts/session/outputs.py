@@ -16,8 +16,10 @@ class Submit:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel:
-    request_id: str
+class EndStream:
+    """The listener has left: whatever the engine still does for it ends, and is forgotten."""
+
+    stream_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Close:
     reason: str
 
 
-Output: TypeAlias = Submit | Cancel | Send | SendAudio | SendSentenceDone | SendUtteranceDone | Close
+Output: TypeAlias = Submit | EndStream | Send | SendAudio | SendSentenceDone | SendUtteranceDone | Close
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from realtime_tts.session.messages import (
     SessionUpdated,
 )
 from realtime_tts.session.outputs import (
-    Cancel,
     Close,
+    EndStream,
     Output,
     Routed,
     Send,
@@ -277,6 +277,7 @@ class Session:
             fatal=fatal,
             retryable=error.retryable,
             session_id=self.session_id,
+            retry_after_ms=None if error.retry_after_s is None else error.retry_after_s * 1000,
         )
         outputs: list[Output] = [Send(message)]
         if error.close_code is not None:
@@ -286,11 +287,10 @@ class Session:
     def abandon(self) -> list[Output]:
         """Nobody listens any more: everything that was asked of the engine is taken back."""
         self._protocol.close()
-        cancels: list[Output] = [Cancel(request_id) for request_id in self._submitted]
         self._submitted.clear()
         self._waiting.clear()
         self._utterances.clear()
-        return cancels
+        return [EndStream(self.session_id)]
 
     def _close(self, code: int, reason: str) -> Iterator[Output]:
         yield from self.abandon()

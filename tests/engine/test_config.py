@@ -8,7 +8,16 @@ from realtime_tts.engine.config import EngineConfig
 
 
 @pytest.mark.parametrize(
-    "values", [{"max_requests": 0}, {"first_audio_target_s": -0.1}, {"stage_timeout_s": 0.0}], ids=str
+    "values",
+    [
+        {"max_requests": 0},
+        {"first_audio_target_s": -0.1},
+        {"stage_timeout_s": 0.0},
+        {"max_unrouted_s": 0.0},
+        {"max_wait_s": -1.0},
+        {"scheduler": "magic"},
+    ],
+    ids=str,
 )
 def test_impossible_settings_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(values))):

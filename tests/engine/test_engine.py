@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realtime_tts.clock import VirtualClock
-from realtime_tts.engine.api import FinishReason
+from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.engine import Engine
 from realtime_tts.engine.models import tone
@@ -128,29 +128,12 @@ def test_a_stage_that_hangs_fails_its_requests_and_readiness_until_it_comes_back
 
 
 def test_one_request_too_many_is_refused_before_any_audio_and_the_others_go_on() -> None:
-    events: list[object] = []
-    engine = Engine(
-        tone.build(),
-        HeldExecutor(),
-        VirtualClock(),
-        emit=events.extend,
-        config=EngineConfig(max_requests=2),
-    )
+    engine, events = make_engine(tone.build(), executor=HeldExecutor(), config=EngineConfig(max_requests=2))
     for number in range(3):
         engine.submit(request(number))
     engine.step()
-    assert [type(event.error) for event in events] == [Overloaded]  # type: ignore[attr-defined]
+    assert [type(end.error) for end in ends_of(events, "r2")] == [Overloaded]
     assert engine.status().active_requests == 2
-
-
-def test_the_initial_chunk_grows_with_the_listeners_and_yields_to_the_client() -> None:
-    model = tone.build()
-    engine, events = make_engine(model)
-    for number in range(model.nominal_streams):
-        engine.submit(request(number))
-    run_to_end(engine)
-    initial = [ends_of(events, f"r{i}")[0].metrics for i in (0, 20, model.nominal_streams - 1)]
-    assert [metrics.initial_chunk_frames for metrics in initial if metrics] == [2, 4, 16]
 
 
 def test_wrong_sample_counts_from_a_model_never_reach_a_listener() -> None:
@@ -169,14 +152,124 @@ def test_wrong_sample_counts_from_a_model_never_reach_a_listener() -> None:
 def test_metrics_tell_queue_work_and_audio_apart() -> None:
     clock = VirtualClock()
     model = tone.build(costs=tone.ToneCosts(a0_s=0.01, a1_s=0.02), wait_s=clock.advance)
-    engine, events = make_engine(model, clock=clock)
-    engine.submit(request(0, "x" * 25))  # 20 frames: chunks of 2, 4, 8 and the last 6
+    engine, events = make_engine(model, clock=clock, config=EngineConfig(scheduler="policy_c"))
+    engine.submit(request(0, "x" * 50))  # 40 frames: chunks of 2, 25, and the last 13
     clock.advance(1.0)
     run_to_end(engine)
     metrics = ends_of(events, "r0")[0].metrics
     assert metrics is not None
     assert metrics.queue_s == pytest.approx(1.0)
-    assert metrics.synthesis_s == pytest.approx(20 * 0.01 + 4 * 0.02)
-    assert metrics.audio_s == pytest.approx(20 * 0.08)
-    assert metrics.chunks == 4
-    assert metrics.rtf == pytest.approx(0.28 / 1.6)
+    assert metrics.synthesis_s == pytest.approx(40 * 0.01 + 3 * 0.02)
+    assert metrics.audio_s == pytest.approx(40 * 0.08)
+    assert metrics.chunks == 3
+    assert metrics.initial_chunk_frames == 2
+    assert metrics.rtf == pytest.approx(0.46 / 3.2)
+
+
+# -- Admission, credits, and the listener's clock ----------------------------------------------------------------------
+
+SLOW = tone.ToneCosts(a0_s=0.009, b0_s=0.00103, prefill_s=0.012, a1_s=0.008, b1_s=0.00025, context_frames=25)
+
+
+def test_a_listener_too_many_is_refused_at_once_with_a_time_to_come_again() -> None:
+    engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor())
+    for number in range(200):
+        engine.submit(request(number))
+    engine.step()
+    refused = [event for event in events if isinstance(event, RequestFinished)]
+    status = engine.status()
+    assert status.places is not None
+    assert 40 <= status.places <= 60
+    assert status.active_requests == status.places + status.waiting_requests
+    assert len(refused) == 200 - status.active_requests
+    assert all(isinstance(event.error, Overloaded) and (event.error.retry_after_s or 0) >= 1 for event in refused)
+
+
+def test_without_a_limit_to_waiting_nobody_is_refused() -> None:
+    config = EngineConfig(max_wait_s=None)
+    engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=config)
+    for number in range(200):
+        engine.submit(request(number))
+    engine.step()
+    assert not events
+    assert engine.status().waiting_requests == 200 - (engine.status().places or 0)
+
+
+def test_the_next_sentence_of_a_speaking_session_needs_no_new_place() -> None:
+    engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor())
+    for number in range(200):
+        engine.submit(request(number))
+    engine.submit(request(1000, stream="s0"))
+    engine.step()
+    assert not ends_of(events, "r1000")
+    assert engine._requests["r1000"].admitted
+
+
+def test_one_who_gives_up_waiting_leaves_the_queue() -> None:
+    config = EngineConfig(max_wait_s=None)
+    engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=config)
+    for number in range(100):
+        engine.submit(request(number))
+    waiting = engine.status().waiting_requests
+    engine.end_stream("s99")
+    engine.step()
+    assert ends_of(events, "r99")[0].reason is FinishReason.CANCELLED
+    assert engine.status().waiting_requests == waiting - 1
+
+
+def test_a_client_who_does_not_read_stops_its_own_generation_and_no_other_s() -> None:
+    model = tone.build()
+    engine, events = make_engine(model, config=EngineConfig(max_unrouted_s=2.0))
+    stalled, reader = request(0, "x" * 500), request(1, "x" * 500)
+    engine.submit(stalled)
+    engine.submit(reader)
+    while engine.step():
+        for event in events:
+            if isinstance(event, AudioReady) and event.request_id == "r1":
+                engine.routed("r1", samples=len(event.samples), playout_end_s=0.0)
+        events[:] = [event for event in events if not isinstance(event, AudioReady)]
+    assert ends_of(events, "r1")[0].reason is FinishReason.COMPLETE
+    assert not ends_of(events, "r0")
+    state = engine._requests["r0"]
+    assert state.samples_out <= (2.0 + 2.0) * tone.SAMPLE_RATE_HZ  # the limit, and a chunk
+    assert state.source.output.count <= state.decoder.consumed + 51  # the credit, and a step
+    engine.end_stream("s0")
+    engine.step()
+    assert slots(model) == 0
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=30)
+def test_nothing_is_remembered_of_a_stream_that_has_ended(data: st.DataObject) -> None:
+    model = tone.build(costs=tone.ToneCosts(a0_s=0.01))
+    executor = HeldExecutor()
+    engine, events = make_engine(model, executor=executor)
+    for number in range(6):
+        engine.submit(request(number, "x" * 10, stream=f"s{number % 3}"))
+    for _ in range(data.draw(st.integers(0, 40))):
+        if data.draw(st.booleans()):
+            executor.run_all()
+        engine.step()
+        if data.draw(st.booleans()):
+            heard = [event for event in events if isinstance(event, AudioReady)]
+            for event in heard[-1:]:
+                engine.routed(event.request_id, samples=len(event.samples), playout_end_s=1.0)
+    for number in range(3):
+        engine.end_stream(f"s{number}")
+    run_to_end_held(engine, executor)
+    assert all(len(ends_of(events, f"r{number}")) == 1 for number in range(6))
+    assert slots(model) == 0
+    assert not engine._streams
+    assert not engine._unrouted
+    assert not engine._requests
+
+
+def test_sound_of_an_ended_sentence_that_is_still_unsent_counts_for_the_next() -> None:
+    engine, events = make_engine(tone.build())
+    engine.submit(request(0, "x" * 25, stream="s"))
+    run_to_end(engine)
+    assert ends_of(events, "r0")
+    engine.routed("r0", samples=48_000 // 4, playout_end_s=10.0)
+    engine.submit(request(1, "y", stream="s"))
+    unsent_s = 20 * 0.08 - 0.5
+    assert engine._deadline_s(engine._requests["r1"]) == pytest.approx(10.0 + unsent_s)

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.state import FrameBuffer, RequestState, StageProgress, Stream, deadline_s
 from tests.fakes import request
 
@@ -44,7 +43,6 @@ def state(stream: Stream, number: int, *, submitted_s: float, frames: int = 0, o
             request(number, stream=stream.stream_id),
             number,
             submitted_s,
-            ChunkPlan((1,)),
             stream,
             progress,
             samples_out=out,

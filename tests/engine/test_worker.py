@@ -12,6 +12,7 @@ from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.api import AudioReady, EngineEvent, FinishReason, RequestFinished, SynthesisRequest
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
+from realtime_tts.engine.policy import SCHEDULERS, Batch, Scheduler, Snapshot
 from realtime_tts.engine.stage import Model
 from realtime_tts.engine.worker import EngineWorker
 from realtime_tts.errors import EngineUnavailable, SynthesisFailed
@@ -117,9 +118,14 @@ async def test_stopping_in_mid_speech_frees_what_the_stages_hold() -> None:
     assert slots(model) == 0
 
 
-async def test_a_bug_in_the_engine_thread_is_told_to_all(caplog: pytest.LogCaptureFixture) -> None:
-    model = tone.build()
-    worker = EngineWorker(model, MonotonicClock(), policy=lambda snapshot, lane: 1 / 0)  # type: ignore[arg-type, return-value]
+async def test_a_bug_in_the_engine_thread_is_told_to_all(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_snapshot: Snapshot, _lane: str) -> Batch | None:
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(SCHEDULERS, "deadline", Scheduler(broken, admits=False))
+    worker = EngineWorker(tone.build(), MonotonicClock())
     worker.start()
     listener = Listener()
     worker.submit(request(), listener)

@@ -9,8 +9,8 @@ from realtime_tts.engine.models import tone
 from realtime_tts.errors import RealtimeTTSError
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.outputs import (
-    Cancel,
     Close,
+    EndStream,
     Output,
     Send,
     SendAudio,
@@ -31,7 +31,7 @@ class Harness:
         self.now_s = 0.0
         self.sent: list[Any] = []
         self.submitted: list[SynthesisRequest] = []
-        self.cancelled: list[str] = []
+        self.ended_streams: list[str] = []
         self.routed = 0.0
 
     def client(self, *messages: dict[str, Any]) -> None:
@@ -65,8 +65,8 @@ class Harness:
             match output:
                 case Submit(request=request):
                     self.submitted.append(request)
-                case Cancel(request_id=request_id):
-                    self.cancelled.append(request_id)
+                case EndStream(stream_id=stream_id):
+                    self.ended_streams.append(stream_id)
                 case Send(message=message):
                     self.sent.append(message)
                 case SendAudio():

@@ -13,7 +13,9 @@ import numpy as np
 from realtime_tts.clock import sleep_s
 from realtime_tts.engine.api import ModelInfo, Samples, SynthesisRequest, Voice
 from realtime_tts.engine.chunking import ChunkPlan
+from realtime_tts.engine.cost import LinearCost, PipelineCosts
 from realtime_tts.engine.stage import Frames, Model, StageInput, StageOutput
+from realtime_tts.errors import ModelNotUsable
 
 SAMPLE_RATE_HZ = 24_000
 SAMPLES_PER_FRAME = 1920
@@ -25,13 +27,26 @@ VOICES = (Voice("tone_low", "en-US"), Voice("tone_high", "en-US"))
 
 @dataclass(frozen=True, slots=True)
 class ToneCosts:
-    """Seconds that a step takes: Talker `a0 + b0·rows + prefill·new rows`, Code2Wav `a1 + b1·Σ frames`."""
+    """Seconds that a step takes: Talker `a0 + b0·rows + prefill·new rows`, Code2Wav `a1 + b1·Σ (frames + context)`."""
 
     a0_s: float = 0.0
     b0_s: float = 0.0
     prefill_s: float = 0.0
     a1_s: float = 0.0
     b1_s: float = 0.0
+    context_frames: int = 0
+    """Frames that Code2Wav decodes again before each chunk; paid for, though this one needs none."""
+
+
+PROFILES = {
+    "free": (ToneCosts(), 64),
+    "h20": (ToneCosts(0.011, 0.00035, 0.030, 0.015, 0.00130, context_frames=25), 1),
+    "h200": (ToneCosts(0.009, 0.00103, 0.012, 0.008, 0.00025, context_frames=25), 4),
+    "h200_stateful": (ToneCosts(0.009, 0.00103, 0.012, 0.004, 0.00012), 16),
+    "graph": (ToneCosts(0.008, 0.00025, 0.005, 0.003, 0.00010), 16),
+}
+"""Costs and Code2Wav's batch of real devices, by public measurements: an H20 with voice clone (~25 audio-s/s), an H200
+as vLLM-Omni has it (~69), the same with a vocoder that keeps state, and everything in CUDA graphs (~288)."""
 
 
 def codes(request: SynthesisRequest) -> Frames:
@@ -114,7 +129,8 @@ class Code2Wav:
         self._wait_s = wait_s
 
     def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
-        self._wait_s(self._costs.a1_s + self._costs.b1_s * sum(row.chunk.frames for row in batch if row.chunk))
+        frames = sum(len(row.frames) for row in batch if row.frames is not None)
+        self._wait_s(self._costs.a1_s + self._costs.b1_s * frames)
         return [self._decode(row) for row in batch]
 
     def release(self, request_id: str) -> None:
@@ -122,8 +138,10 @@ class Code2Wav:
 
     def _decode(self, row: StageInput) -> StageOutput:
         assert row.frames is not None, "the last stage always gets frames"
-        samples = decode(row.frames, self.slots.get(row.request.request_id, 0.0))
-        self.slots[row.request.request_id] = float(_LOUDNESS[row.frames[-1, 2]])
+        assert row.chunk is not None, "the last stage always gets a chunk"
+        frames = row.frames[row.chunk.start - row.chunk.context_start :][: row.chunk.frames]
+        samples = decode(frames, self.slots.get(row.request.request_id, 0.0))
+        self.slots[row.request.request_id] = float(_LOUDNESS[frames[-1, 2]])
         return StageOutput(samples)
 
 
@@ -140,18 +158,32 @@ def info() -> ModelInfo:
 
 def build(
     *,
+    profile: str = "free",
     costs: ToneCosts | None = None,
-    max_batch: int = 64,
+    max_batch: int = 4096,
+    decode_batch: int | None = None,
     shared_lane: bool = False,
     wait_s: Callable[[float], None] = sleep_s,
 ) -> Model:
-    """`shared_lane` puts both stages on one device; `wait_s` is how a step spends its cost."""
-    costs = costs or ToneCosts()
+    """`profile` names costs and batch of `PROFILES`; `costs` and `decode_batch` are taken in their place.
+
+    `shared_lane` puts both stages on one device; `wait_s` is how a step spends its cost.
+    """
+    if profile not in PROFILES:
+        raise ModelNotUsable(f"tone has no profile {profile!r}; there are {', '.join(PROFILES)}")
+    usual_costs, usual_batch = PROFILES[profile]
+    costs = costs or usual_costs
+    decode_batch = decode_batch or usual_batch
     return Model(
         info=info(),
         stages=(
             Talker(costs, max_batch, "talker", wait_s),
-            Code2Wav(costs, max_batch, "talker" if shared_lane else "code2wav", wait_s),
+            Code2Wav(costs, decode_batch, "talker" if shared_lane else "code2wav", wait_s),
         ),
-        chunk_plan=ChunkPlan(sizes=(2, 4, 8, 16, 25)),
+        chunk_plan=ChunkPlan(sizes=(2, 4, 8, 16, 25), left_context_frames=costs.context_frames),
+        costs=PipelineCosts(
+            frame=LinearCost(costs.a0_s, costs.b0_s),
+            decode=LinearCost(costs.a1_s, costs.b1_s),
+            prefill_s=costs.prefill_s,
+        ),
     )

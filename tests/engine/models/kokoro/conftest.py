@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from realtime_tts.engine.api import SynthesisRequest
-from realtime_tts.engine.chunking import ChunkPlan, next_chunk
+from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.models import kokoro
 from realtime_tts.engine.stage import Model, StageInput
 from realtime_tts.errors import RealtimeTTSError
@@ -43,13 +43,11 @@ class Speaker:
 
     def chunks(self, request: SynthesisRequest, frames: Array, plan: ChunkPlan) -> Iterator[Array]:
         vocoder = self.model.stages[1]
-        decoded = index = 0
-        while chunk := next_chunk(plan, index=index, decoded=decoded, available=len(frames), complete=True):
+        for chunk in plan.ramp(len(frames)):
             window = frames[chunk.context_start : chunk.context_end]
             output = vocoder.run([StageInput(request, frames=window, chunk=chunk)])[0]
             assert output.error is None
             yield output.values.astype(np.float32, copy=False)
-            decoded, index = chunk.end, index + 1
         vocoder.release(request.request_id)
 
     def say(self, text: str, plan: ChunkPlan = WHOLE, voice: str = "af_heart", speed: float = 1.0) -> list[Array]:

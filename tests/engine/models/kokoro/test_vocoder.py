@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realtime_tts.engine.api import SynthesisRequest
-from realtime_tts.engine.chunking import ChunkPlan, next_chunk
+from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.models.kokoro.cut import TEXT_FEATURES
 from realtime_tts.engine.models.kokoro.frames import pack_frames
 from realtime_tts.engine.models.kokoro.styles import load_styles
@@ -41,12 +41,10 @@ def ramp(frames: int, *, first: int = 0, total: int = 1000, piece: int = 0) -> A
 def stream(stage: VocoderStage, frames: Array, plan: ChunkPlan) -> list[Array]:
     request = SynthesisRequest("r", "s", "", "af_heart")
     out: list[Array] = []
-    decoded = 0
-    while chunk := next_chunk(plan, index=len(out), decoded=decoded, available=len(frames), complete=True):
+    for chunk in plan.ramp(len(frames)):
         window = frames[chunk.context_start : chunk.context_end]
         out.append(stage.run([StageInput(request, frames=window, chunk=chunk)])[0].values.astype(np.float32))
         assert len(out[-1]) == chunk.frames * 600
-        decoded = chunk.end
     return out
 
 
@@ -75,10 +73,7 @@ def test_the_next_chunk_fades_in_from_what_the_last_one_foresaw() -> None:
     plan = ChunkPlan(sizes=(2,), right_context_frames=1)
     request = SynthesisRequest("r", "s", "", "af_heart")
     quiet, loud = ramp(4, total=10**9), ramp(4, first=1, total=2)
-    first = next_chunk(plan, index=0, decoded=0, available=4, complete=True)
-    second = next_chunk(plan, index=1, decoded=2, available=4, complete=True)
-    assert first is not None
-    assert second is not None
+    first, second = plan.ramp(4)
     stage.run([StageInput(request, frames=quiet[:3], chunk=first)])
     joined = stage.run([StageInput(request, frames=np.clip(loud[2:], 0, 0.5), chunk=second)])[0].values
     assert joined[0] == pytest.approx(0, abs=1e-6)
@@ -89,7 +84,7 @@ def test_the_next_chunk_fades_in_from_what_the_last_one_foresaw() -> None:
 def test_sound_that_is_not_a_number_fails_the_request_alone() -> None:
     frames = ramp(2)
     frames[0, 0] = np.nan
-    chunk = next_chunk(ChunkPlan(sizes=(2,)), index=0, decoded=0, available=2, complete=True)
+    (chunk,) = ChunkPlan(sizes=(2,)).ramp(2)
     request = SynthesisRequest("r", "s", "", "af_heart")
     output = VocoderStage(FakeSession(), STYLES).run([StageInput(request, frames=frames, chunk=chunk)])[0]
     assert isinstance(output.error, SynthesisFailed)
@@ -99,7 +94,7 @@ def test_sound_that_is_not_a_number_fails_the_request_alone() -> None:
 def test_release_frees_the_tail_of_a_request_that_was_cancelled() -> None:
     stage = VocoderStage(FakeSession(), STYLES)
     request = SynthesisRequest("r", "s", "", "af_heart")
-    chunk = next_chunk(ChunkPlan(sizes=(2,), right_context_frames=1), index=0, decoded=0, available=4, complete=True)
+    chunk = next(ChunkPlan(sizes=(2,), right_context_frames=1).ramp(4))
     stage.run([StageInput(request, frames=ramp(3), chunk=chunk)])
     assert stage._tails
     stage.release("r")
