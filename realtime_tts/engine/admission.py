@@ -49,8 +49,10 @@ def _fits(load: Load, streams: int, request_frames: float) -> bool:
     playing_s = request_frames * load.frame_s
     frame_share = costs.frame(streams) / (max(1.0, costs.frames_per_row) * load.frame_s)
     frame_share += streams * costs.prefill_s / playing_s
-    first = min(initial_frames(full, complete=False), request_frames)
-    later = max(full.sustainable_frames, USUAL_LATER_FRAMES)
+    at_once = costs.frames_per_row >= load.plan.max_frames
+    first = min(initial_frames(full, complete=at_once), request_frames)
+    # Frames that are all made at once leave chunks free to grow to their full size, as soon as there is some lead.
+    later = load.plan.max_frames if at_once else max(full.sustainable_frames, USUAL_LATER_FRAMES)
     chunks = 1 + math.ceil(max(0.0, request_frames - first) / later)
     batch = max(1, min(load.decode_batch, streams))
     decode_s = chunks * (costs.decode.base_s / batch + costs.decode.per_unit_s * load.plan.context_frames)

@@ -102,6 +102,8 @@ QUEUE_FACTOR = 1.5
 MARGIN_S = 0.040
 SHARED_MARGIN_S = 0.060
 """On a shared device a decode also waits for the Talker's step."""
+SCATTERS = 2.0
+"""Mean misses to allow for: of a normal spread that leaves out 1 step in 20 on the late side."""
 SHARED_FRAMES = 6
 """Frames of a usual chunk where decoding shares the Talker's device: what its context is spread over."""
 
@@ -115,9 +117,9 @@ class Load:
     frame_s: float
     """Playing time of a codec frame."""
     streams: int
-    """Requests not yet wholly decoded."""
+    """Listeners with a request that is not yet wholly decoded."""
     generating: int
-    """Of those, the ones whose frames are still being made."""
+    """Requests whose frames are still being made."""
     decode_batch: int
     """Rows that one decode may have."""
     shared_lane: bool
@@ -158,7 +160,8 @@ class Load:
 
     @property
     def margin_s(self) -> float:
-        return SHARED_MARGIN_S if self.shared_lane else MARGIN_S
+        """For what no prediction sees: more where steps are seen to miss theirs, as on a CPU that others use too."""
+        return (SHARED_MARGIN_S if self.shared_lane else MARGIN_S) + SCATTERS * self.costs.scatter_s
 
 
 def initial_frames(load: Load, *, complete: bool) -> int:

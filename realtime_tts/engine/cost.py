@@ -24,6 +24,7 @@ class CostFit:
 
     FORGETTING = 0.99
     PRIOR_WEIGHT = 4.0
+    SCATTER_WEIGHT = 0.05
 
     def __init__(self, prior: LinearCost, typical_units: float = 1.0) -> None:
         """`typical_units` is where the prior is believed most: a batch's usual size."""
@@ -31,12 +32,15 @@ class CostFit:
         for units in (0.5 * typical_units, 1.5 * typical_units):
             self._add(units, prior(units), 0.5 * self.PRIOR_WEIGHT)
         self._cost = prior
+        self.scatter_s = 0.0
+        """By how much a step misses its prediction, on average."""
 
     @property
     def cost(self) -> LinearCost:
         return self._cost
 
     def observe(self, units: float, seconds: float) -> None:
+        self.scatter_s += self.SCATTER_WEIGHT * (abs(seconds - self._cost(units)) - self.scatter_s)
         self._weight *= self.FORGETTING
         self._units *= self.FORGETTING
         self._seconds *= self.FORGETTING
@@ -73,13 +77,14 @@ class PipelineCosts:
 
     `frame` is one launch of the frame stage by rows (a0, b0), `prefill_s` what a new row adds to its first launch,
     `frames_per_row` the frames that a row gains by it, `decode` one launch of the last stage by frames (a1, b1),
-    context included.
+    context included.  `scatter_s` is how far steps of both kinds miss these lines.
     """
 
     frame: LinearCost
     decode: LinearCost
     prefill_s: float = 0.0
     frames_per_row: float = 1.0
+    scatter_s: float = 0.0
 
 
 class CostModel:
@@ -91,12 +96,14 @@ class CostModel:
     def __init__(self, prior: PipelineCosts, *, typical_rows: float, typical_frames: float) -> None:
         self._frame = CostFit(prior.frame, typical_rows)
         self._decode = CostFit(prior.decode, typical_frames)
+        self._decode.scatter_s = prior.scatter_s
         self._prefill_s = prior.prefill_s
         self._frames_per_row = prior.frames_per_row
 
     @property
     def costs(self) -> PipelineCosts:
-        return PipelineCosts(self._frame.cost, self._decode.cost, self._prefill_s, self._frames_per_row)
+        scatter_s = self._frame.scatter_s + self._decode.scatter_s
+        return PipelineCosts(self._frame.cost, self._decode.cost, self._prefill_s, self._frames_per_row, scatter_s)
 
     def observe_frames(self, rows: int, new_rows: int, frames: int, seconds: float) -> None:
         """A launch of the frame stage that took `seconds` and gave `frames` in all."""

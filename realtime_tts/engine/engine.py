@@ -213,17 +213,22 @@ class Engine:
         left 120 ms gaps at p95 where 50 listeners came within 3 s.
         """
         admitted = [state for state in self._requests.values() if state.admitted]
-        growth = max(0, min(len(admitted) - self._history[0][1], self._admission.places - len(admitted)))
+        streams = self._listeners()
+        growth = max(0, min(streams - self._history[0][1], self._admission.places - streams))
         return Load(
             costs=self._costs.costs,
             plan=self.model.chunk_plan,
             frame_s=self.model.info.frame_s,
-            streams=len(admitted) + growth,
+            streams=streams + growth,
             generating=sum(not state.source.finished for state in admitted) + growth,
             decode_batch=self._decoder.max_batch,
             shared_lane=self._shared_lane,
             places=self.model.nominal_streams,
         )
+
+    def _listeners(self) -> int:
+        """Streams with an admitted request: the next sentence of one that speaks is the same listener."""
+        return len({state.request.stream_id for state in self._requests.values() if state.admitted})
 
     # -- Who may start -------------------------------------------------------------------------------------------------
 
@@ -252,24 +257,25 @@ class Engine:
     def _tick(self) -> None:
         now_s = self._clock.now_s()
         if self._scheduler.admits and self._admission.due(now_s):
-            self._history.append((now_s, sum(state.admitted for state in self._requests.values())))
+            self._history.append((now_s, self._listeners()))
             while self._history[0][0] < now_s - GROWTH_S:
                 self._history.popleft()
             sounding = [s for s in self._requests.values() if s.chunks and not s.source.finished]
             self._admission.tick(self.load(), [self._deadline_s(state) - now_s for state in sounding], now_s)
 
     def _places_taken(self) -> int:
-        """Admitted requests whose listeners have no comfortable lead yet."""
+        """Listeners who have no comfortable lead yet.  One takes one place, however many of its sentences run."""
         now_s = self._clock.now_s()
         frame_s = self.model.info.frame_s
-        taken = 0
+        wanting = set()
         for state in self._requests.values():
-            if state.admitted:
+            if state.admitted and state.request.stream_id not in wanting:
                 lead_s = self._deadline_s(state) - now_s
                 if not state.source.finished:  # then frames are the dear part, and those that wait are nearly sound
                     lead_s += (state.source.output.count - state.decoder.consumed) * frame_s
-                taken += not state.chunks or lead_s < COMFORTABLE_LEAD_S
-        return taken
+                if not state.chunks or lead_s < COMFORTABLE_LEAD_S:
+                    wanting.add(state.request.stream_id)
+        return len(wanting)
 
     # -- What could run ------------------------------------------------------------------------------------------------
 

@@ -55,3 +55,21 @@ def test_prefill_and_frames_of_a_row_are_learnt_apart_from_the_step() -> None:
     assert model.costs.frame(10) == pytest.approx(TRUE(10), rel=0.05)
     assert model.costs.frames_per_row == pytest.approx(1.0)
     assert model.costs.decode(50) == pytest.approx(0.02, rel=0.05)
+
+
+def test_scatter_tells_how_far_steps_miss_their_prediction() -> None:
+    rng = np.random.default_rng(2)
+    exact, noisy = (CostModel(PipelineCosts(TRUE, TRUE), typical_rows=16, typical_frames=16) for _ in range(2))
+    for units in rng.integers(1, 64, 400):
+        exact.observe_decode(int(units), TRUE(int(units)))
+        noisy.observe_decode(int(units), TRUE(int(units)) + float(rng.choice([-0.01, 0.01])))
+    assert exact.costs.scatter_s == pytest.approx(0.0, abs=1e-6)
+    assert noisy.costs.scatter_s == pytest.approx(0.01, rel=0.2)
+
+
+def test_what_a_model_says_of_its_scatter_holds_until_it_is_measured() -> None:
+    model = CostModel(PipelineCosts(TRUE, TRUE, scatter_s=0.03), typical_rows=16, typical_frames=16)
+    assert model.costs.scatter_s == pytest.approx(0.03)
+    for _ in range(200):
+        model.observe_decode(16, TRUE(16))
+    assert model.costs.scatter_s < 0.001
