@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 
 from realtime_tts.audio.format import AudioFormat, Encoding
-from realtime_tts.audio.pcm import Float32, pcm_bytes, playable
+from realtime_tts.audio.pcm import Float32, pcm_bytes
 from realtime_tts.audio.resample import StreamingResampler
 from realtime_tts.audio.wav import wav_header
 
@@ -36,7 +36,7 @@ class StreamEncoder:
         self.samples_out = 0
 
     def encode(self, samples: Float32) -> bytes:
-        return self._packet(self._resampler.push(playable(samples)))
+        return self._packet(self._resampler.push(samples))
 
     def flush(self) -> bytes:
         return self._packet(self._resampler.flush())
@@ -59,7 +59,7 @@ class WholeEncoder:
         self.samples_out = 0
 
     def encode(self, samples: Float32) -> bytes:
-        self._samples.append(self._resampler.push(playable(samples)))
+        self._samples.append(self._resampler.push(samples))
         return b""
 
     def flush(self) -> bytes:

@@ -11,13 +11,14 @@ FULL_SCALE = 32767
 
 def playable(samples: Float32) -> Float32:
     """Any floats (n,) as samples in [-1, 1]: NaN becomes silence, what is louder is clipped, infinities too."""
-    silenced = np.where(np.isnan(samples), np.float32(0.0), samples)
-    return np.clip(silenced, np.float32(-1.0), np.float32(1.0))
+    if np.isnan(samples.max(initial=0.0)):  # the maximum of anything and NaN is NaN
+        samples = np.where(np.isnan(samples), np.float32(0.0), samples)
+    return np.minimum(np.maximum(samples, np.float32(-1.0)), np.float32(1.0))
 
 
 def pcm_bytes(samples: Float32) -> bytes:
     """Float samples (n,) to signed 16-bit little-endian, rounded to nearest, made `playable` first."""
-    return np.rint(playable(samples) * FULL_SCALE).astype("<i2").tobytes()
+    return np.rint(playable(samples) * np.float32(FULL_SCALE)).astype("<i2").tobytes()
 
 
 def pcm_samples(data: bytes) -> Float32:

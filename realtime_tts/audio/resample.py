@@ -3,7 +3,7 @@
 import numpy as np
 import soxr
 
-from realtime_tts.audio.pcm import Float32
+from realtime_tts.audio.pcm import Float32, playable
 
 
 class StreamingResampler:
@@ -23,7 +23,8 @@ class StreamingResampler:
         self._samples_in += len(samples)
         if self._stream is None or not len(samples):
             return samples
-        resampled: Float32 = self._stream.resample_chunk(np.ascontiguousarray(samples, np.float32))
+        # Cleaned first: the filter would spread one NaN over 60 to 120 ms.
+        resampled: Float32 = self._stream.resample_chunk(np.ascontiguousarray(playable(samples)))
         self._samples_out += len(resampled)
         return resampled
 

@@ -186,6 +186,18 @@ def wanted_frames(load: Load, *, lead_s: float, complete: bool) -> int:
     return max(_frames_within(spare_s, load.frame_interval_s, load.plan.max_frames), load.sustainable_frames)
 
 
+def enough_below_s(load: Load, frames: int) -> float:
+    """The lead below which a later chunk of `frames` is large enough: `wanted_frames` turned round, for a quick test.
+
+    `wanted_frames(load, lead_s=lead_s, complete=False) <= frames` exactly where `lead_s` is less than this.
+    """
+    if frames >= load.plan.max_frames:
+        return math.inf
+    if frames < load.sustainable_frames:
+        return -math.inf
+    return load.decode_wait_s + load.margin_s + (frames + 1) * load.frame_interval_s
+
+
 def affordable_frames(load: Load, *, lead_s: float) -> int:
     """How many frames may be decoded at once before the listener runs dry; what costs less than the margin always may.
 

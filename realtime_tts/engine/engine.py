@@ -21,7 +21,7 @@ from realtime_tts.engine.chunking import Load
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.cost import CostModel
 from realtime_tts.engine.executor import Completion, Executor, Launch
-from realtime_tts.engine.policy import SCHEDULERS, Batch, Candidate, Row, Snapshot, StageView
+from realtime_tts.engine.policy import SCHEDULERS, Batch, Candidate, Snapshot, StageView
 from realtime_tts.engine.stage import Model, StageInput, StageOutput
 from realtime_tts.engine.state import RequestState, StageProgress, Stream, deadline_s
 from realtime_tts.errors import EngineUnavailable, NothingToSpeak, Overloaded, RealtimeTTSError, SynthesisFailed
@@ -342,7 +342,7 @@ class Engine:
         self._in_flight[lane] = InFlight(launch, states, now_s, new_rows)
         self._executor.launch(launch)
 
-    def _input(self, state: RequestState, index: int, row: Row) -> StageInput:
+    def _input(self, state: RequestState, index: int, row: Candidate) -> StageInput:
         if index == 0:
             return StageInput(state.request)
         upstream, progress = state.stages[index - 1], state.stages[index]

@@ -6,7 +6,7 @@ from heapq import nsmallest
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
-from realtime_tts.engine.chunking import Load, affordable_frames, initial_frames, wanted_frames
+from realtime_tts.engine.chunking import Load, affordable_frames, enough_below_s, initial_frames, wanted_frames
 
 
 class Candidate(NamedTuple):
@@ -27,13 +27,8 @@ class Candidate(NamedTuple):
     """When its last chunk was launched, or when it was submitted."""
     initial_frames: int | None = None
     """The client's own wish for the first chunk."""
-
-
-class Row(NamedTuple):
-    """One request of a batch, and for the last stage how many frames of it to decode."""
-
-    request_id: str
     frames: int = 0
+    """How many of them to decode: set by the policy, in the rows of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +52,7 @@ class Snapshot:
 @dataclass(frozen=True, slots=True)
 class Batch:
     stage: str
-    rows: tuple[Row, ...]
+    rows: tuple[Candidate, ...]
 
 
 Policy: TypeAlias = Callable[[Snapshot, str], Batch | None]
@@ -84,10 +79,9 @@ def playout_deadline(snapshot: Snapshot, lane: str) -> Batch | None:
     if decoder is None:
         return _frame_batch(shared, by_deadline=True)
     load, now_s = snapshot.load, snapshot.now_s
-    eligible = [row for row in decoder.candidates if _large_enough(row, load, now_s)]
-    talks = _frame_batch(shared, by_deadline=True)
-    if talks is not None and not _decode_now(eligible, load, now_s, decoder.max_batch):
-        return talks
+    eligible = _large_enough(decoder.candidates, load, now_s)
+    if shared is not None and shared.candidates and not _decode_now(eligible, load, now_s, decoder.max_batch):
+        return _frame_batch(shared, by_deadline=True)
     if not eligible:
         return None
     chosen = nsmallest(decoder.max_batch, eligible)
@@ -96,13 +90,26 @@ def playout_deadline(snapshot: Snapshot, lane: str) -> Batch | None:
         others = [row for row in decoder.candidates if row.pending_frames >= FILL_FRAMES and row.chunks]
         fillers = [row for row in others if row.request_id not in taken]
         chosen += nsmallest(decoder.max_batch - len(chosen), fillers)
-    return Batch(decoder.name, tuple(Row(row.request_id, _frames(row, load, now_s)) for row in chosen))
+    return Batch(decoder.name, tuple(row._replace(frames=_frames(row, load, now_s)) for row in chosen))
 
 
-def _large_enough(row: Candidate, load: Load, now_s: float) -> bool:
-    if row.complete:
-        return True
-    return row.pending_frames >= _target(row, load, now_s)
+def _large_enough(rows: Sequence[Candidate], load: Load, now_s: float) -> list[Candidate]:
+    """The rows whose pending frames make a chunk now.  The one loop over all streams, so the sizes are tabled."""
+    first = load.plan.snapped(initial_frames(load, complete=False))
+    enough_s = [now_s + enough_below_s(load, frames) for frames in range(load.plan.max_frames + 1)]
+    if load.plan.shapes:  # a size that snaps down is reached earlier
+        return [row for row in rows if row.complete or row.pending_frames >= _target(row, load, now_s)]
+    last = load.plan.max_frames
+    return [
+        row
+        for row in rows
+        if row.complete
+        or (
+            row.deadline_s < enough_s[row.pending_frames if row.pending_frames < last else last]
+            if row.chunks
+            else row.pending_frames >= (first if row.initial_frames is None else row.initial_frames)
+        )
+    ]
 
 
 def _target(row: Candidate, load: Load, now_s: float) -> int:
@@ -129,11 +136,11 @@ def _decode_now(eligible: Sequence[Candidate], load: Load, now_s: float, max_bat
     """Whether a decode on a shared device should go before the Talker's next step."""
     if not eligible:
         return False
-    if any(not row.chunks for row in eligible) or (max_batch > 1 and len(eligible) >= max_batch):
+    if (max_batch > 1 and len(eligible) >= max_batch) or any(not row.chunks for row in eligible):
         return True
     batch = min(max_batch, len(eligible))
     decode_s = load.costs.decode(batch * (load.sustainable_frames + load.plan.context_frames))
-    least_slack_s = min(row.deadline_s for row in eligible) - now_s
+    least_slack_s = min(eligible).deadline_s - now_s
     return least_slack_s <= decode_s + URGENT_INTERVALS * load.frame_interval_s + load.margin_s
 
 
@@ -163,8 +170,8 @@ def fixed_sizes(
             order = _by_deadline if by_deadline else _by_service
             chosen = nsmallest(decoder.max_batch, ready, key=lambda each: order(each[0]))
             if chosen:
-                sizes = tuple(Row(row.request_id, min(size, row.pending_frames)) for row, size in chosen)
-                return Batch(decoder.name, sizes)
+                sizes = (row._replace(frames=min(size, row.pending_frames)) for row, size in chosen)
+                return Batch(decoder.name, tuple(sizes))
         return _frame_batch(_idle_stage(snapshot, lane, decodes=False), by_deadline=False)
 
     def _fixed(row: Candidate, load: Load) -> int:
@@ -193,7 +200,7 @@ def _frame_batch(stage: StageView | None, *, by_deadline: bool) -> Batch | None:
     rows = stage.candidates
     if len(rows) > stage.max_batch:
         rows = nsmallest(stage.max_batch, rows, key=_by_deadline if by_deadline else _by_service)
-    return Batch(stage.name, tuple(Row(row.request_id) for row in rows))
+    return Batch(stage.name, tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from realtime_tts.engine.chunking import (
     ChunkPlan,
     Load,
     affordable_frames,
+    enough_below_s,
     initial_frames,
     wanted_frames,
 )
@@ -91,6 +92,13 @@ def test_more_lead_never_makes_a_chunk_smaller(load: Load, lead_s: float, more_s
     later_s = lead_s + more_s
     assert wanted_frames(load, lead_s=lead_s, complete=False) <= wanted_frames(load, lead_s=later_s, complete=False)
     assert affordable_frames(load, lead_s=lead_s) <= affordable_frames(load, lead_s=later_s)
+
+
+@given(loads, st.floats(-5, 20), st.integers(1, 40))
+def test_the_quick_test_of_a_chunk_s_size_is_the_rule_turned_round(load: Load, lead_s: float, frames: int) -> None:
+    limit_s = enough_below_s(load, frames)
+    if abs(lead_s - limit_s) > 1e-9:  # at the limit itself rounding decides
+        assert (wanted_frames(load, lead_s=lead_s, complete=False) <= frames) == (lead_s < limit_s)
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -32,7 +32,7 @@ COSTS = PipelineCosts(
     frames_per_row=160.0,
     scatter_s=0.03,
 )
-"""Measured on two cores with AVX512-VNNI that others use too: the front makes a sentence's frames in one launch of 57 ms;
+"""Measured on two cores with AVX512-VNNI that others use too: the front makes a sentence in one launch of 57 ms;
 decodes of 130 ms miss their prediction by 30 on a bad day, and a lone listener hears it where no margin is left."""
 
 

@@ -1,0 +1,140 @@
+"""What a decision and a message cost: the scheduler at many streams, and the way of a packet to the socket.
+
+    python -m bench.hot_path
+
+Prints medians in microseconds over many calls on this machine; nothing is loaded, and nothing leaves the process.
+"""
+
+import argparse
+import asyncio
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from realtime_tts.clock import MonotonicClock
+from realtime_tts.engine.api import AudioReady, EngineStatus, EventSink, ModelInfo, SynthesisRequest
+from realtime_tts.engine.chunking import Load
+from realtime_tts.engine.models import tone
+from realtime_tts.engine.policy import SCHEDULERS, Candidate, Snapshot, StageView
+from realtime_tts.session.connection import Connection
+from realtime_tts.session.limits import SessionLimits
+from realtime_tts.session.session import Session
+
+DECISIONS = 200
+PACKETS = 5_000
+
+
+def busy_snapshot(streams: int, *, shared_lane: bool) -> Snapshot:
+    """So many speaking streams, with leads of 0 to 2 s and up to a chunk of frames that wait to be decoded."""
+    rng = np.random.default_rng(0)
+    costs, decode_batch = tone.PROFILES["h200"]
+    model = tone.build(costs=costs)
+    rows = [
+        Candidate(float(lead_s), number, f"r{number}", int(pending), chunks=1)
+        for number, (lead_s, pending) in enumerate(
+            zip(rng.uniform(0, 2, streams), rng.integers(1, 25, streams), strict=True)
+        )
+    ]
+    load = Load(model.costs, model.chunk_plan, 0.08, 50, 50, decode_batch, shared_lane=shared_lane)
+    lane = "talker" if shared_lane else "code2wav"
+    talker = StageView("talker", "talker", streams, False, rows)
+    return Snapshot(0.0, load, (talker, StageView("code2wav", lane, decode_batch, True, rows)))
+
+
+def median_us(call: Callable[[], object], times: int) -> float:
+    measured = []
+    for _ in range(times):
+        began = time.perf_counter()
+        call()
+        measured.append(time.perf_counter() - began)
+    return statistics.median(measured) * 1e6
+
+
+def decision_us(streams: int, *, shared_lane: bool) -> float:
+    """Median of our policy on the decoder's lane."""
+    snapshot = busy_snapshot(streams, shared_lane=shared_lane)
+    policy = SCHEDULERS["deadline"].policy
+    lane = snapshot.stages[-1].lane
+    return median_us(lambda: policy(snapshot, lane), DECISIONS)
+
+
+class _Sink:
+    """A transport that takes everything at once, so that what is left is our own work."""
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._first = True
+
+    async def receive(self) -> str | bytes | None:
+        if self._first:
+            self._first = False
+            return '{"type":"input.text","text":"One sentence here. And "}'
+        await self._closed
+        return None
+
+    async def send_text(self, data: bytes) -> None:
+        pass
+
+    async def send_bytes(self, data: bytes) -> None:
+        self.frames += 1
+        if self.frames == PACKETS:
+            self._closed.set_result(None)
+
+    async def close(self, code: int, reason: str) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+
+class _Echo:
+    """An engine that costs nothing: gives the first request all its packets at once."""
+
+    info: ModelInfo = tone.info()
+
+    def submit(self, request: SynthesisRequest, sink: EventSink) -> None:
+        samples = tone.render(request)[:1920]
+        for _ in range(PACKETS):
+            sink(AudioReady(request.request_id, samples))
+
+    def cancel(self, request_id: str) -> None:
+        pass
+
+    def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
+        pass
+
+    def end_stream(self, stream_id: str) -> None:
+        pass
+
+    def status(self) -> EngineStatus:
+        return EngineStatus(ready=True, reason="ready")
+
+
+async def send_path() -> float:
+    """µs of processor time for a packet of 80 ms, from the engine's event to the transport."""
+    clock = MonotonicClock()
+    limits = SessionLimits(max_queued_messages=2 * PACKETS)
+    engine = _Echo()
+    session = Session("bench", engine.info, limits, now_s=clock.now_s(), expires_at=0.0)
+    session.receive('{"type":"session.config","response_format":"pcm","stream_audio":true}', clock.now_s())
+    began = time.process_time()
+    await Connection(_Sink(), engine, session, clock, limits).run()
+    return (time.process_time() - began) / PACKETS * 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args()
+    print("streams  a lane of its own  a shared lane   (one decision, µs)")
+    for streams in (64, 256, 1024, 4096):
+        own_us, shared_us = (decision_us(streams, shared_lane=shared) for shared in (False, True))
+        print(f"{streams:>7}  {own_us:>17.1f}  {shared_us:>13.1f}")
+    best = min(asyncio.run(send_path()) for _ in range(3))
+    print(f"send path: {best:.1f} µs a packet (best of 3; event to transport, 80 ms of PCM)")
+
+
+if __name__ == "__main__":
+    main()
