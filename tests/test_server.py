@@ -62,7 +62,7 @@ async def test_health_and_readiness(url: str) -> None:
     assert (answer["ready"], answer["reason"], answer["model"]) == (True, "ready", "tone")
     assert (answer["active_sessions"], answer["active_requests"], answer["waiting_requests"]) == (1, 0, 0)
     assert answer["places"] >= 1
-    assert set(answer["costs"]) == {"frame", "decode", "prefill_s", "frames_per_row"}
+    assert set(answer["costs"]) == {"frame", "decode", "prefill_s", "frames_per_row", "scatter_s"}
 
 
 async def test_voices_are_listed(url: str) -> None:

@@ -18,7 +18,8 @@ def playable(samples: Float32) -> Float32:
 
 def pcm_bytes(samples: Float32) -> bytes:
     """Float samples (n,) to signed 16-bit little-endian, rounded to nearest, made `playable` first."""
-    return np.rint(playable(samples) * np.float32(FULL_SCALE)).astype("<i2").tobytes()
+    scaled: npt.NDArray[np.int16] = np.rint(playable(samples) * np.float32(FULL_SCALE)).astype("<i2")
+    return scaled.tobytes()
 
 
 def pcm_samples(data: bytes) -> Float32:

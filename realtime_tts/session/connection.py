@@ -63,6 +63,7 @@ class Connection:
         self._queue: deque[QueuedOutput] = deque()
         self._queued = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
+        self._writing_since_s: float | None = None
 
     async def run(self) -> None:
         reading, writing, watching = (
@@ -106,26 +107,34 @@ class Connection:
         while True:
             while self._queue:
                 output = self._queue.popleft()
+                self._writing_since_s = self._clock.now_s()
                 try:
-                    async with asyncio.timeout(self._limits.write_timeout_s):
-                        await self._send(output)
-                except TimeoutError:
-                    self._transport.abort()
-                    raise SlowClient(f"nothing could be written for {self._limits.write_timeout_s:g} s") from None
+                    await self._send(output)
                 except ConnectionError:
                     raise
                 except Exception:
                     self._fail()
                 if isinstance(output, Close):
                     return
+            self._writing_since_s = None
             self._queued.clear()
             await self._queued.wait()
 
     async def _watch(self) -> None:
-        while (left_s := self._session.deadline_s - self._clock.now_s()) > 0:  # noqa: ASYNC110
-            await asyncio.sleep(left_s)  # by then the deadline may have moved: any activity moves it
+        """Ends a session whose time is up, and one whose client takes nothing.
+
+        A look now and then: a timer for each write would cost more than the write.
+        """
+        timeout_s = self._limits.write_timeout_s
+        while (left_s := self._session.deadline_s - self._clock.now_s()) > 0:
+            since_s = self._writing_since_s
+            if since_s is not None and self._clock.now_s() - since_s >= timeout_s:
+                self._transport.abort()
+                raise SlowClient(f"nothing could be written for {timeout_s:g} s")
+            await asyncio.sleep(min(left_s, timeout_s / 4))
         self.end(SessionExpired("the session's idle or life limit, told in `session.created`, has passed"))
-        await asyncio.Event().wait()  # the writer says goodbye
+        await asyncio.sleep(timeout_s)  # the writer says goodbye, unless nobody takes it
+        self._transport.abort()
 
     # -- Carrying out --------------------------------------------------------------------------------------------------
 
