@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -196,10 +197,15 @@ def device_of(profile: str, *, shared_lane: bool) -> Device:
     return Device(costs, decode_batch, shared_lane)
 
 
-def fitted_device(url: str, usual: Device) -> Device:
-    """The device of a live server: the costs that it has fitted, as /readyz tells them; its batch is not told."""
+def fitted_costs(url: str) -> Any:
+    """The costs that a live server has fitted to its own steps, as /readyz tells them."""
     with urllib.request.urlopen(f"{url.rstrip('/')}/readyz", timeout=5) as answer:
-        costs = json.load(answer)["costs"]
+        return json.load(answer)["costs"]
+
+
+def fitted_device(url: str, usual: Device) -> Device:
+    """The device of a live server, by its fitted costs; batch, context and lanes are those of `usual`."""
+    costs = fitted_costs(url)
     fitted = tone.ToneCosts(
         a0_s=costs["frame"]["base_s"],
         b0_s=costs["frame"]["per_unit_s"],

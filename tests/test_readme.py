@@ -51,6 +51,18 @@ def test_every_other_command_runs(command: str, tmp_path: Path) -> None:
     assert name != "say" or (tmp_path / "speech.wav").stat().st_size > 44
 
 
+@pytest.mark.parametrize("command", [c for c in COMMANDS if " -m bench." in c])
+def test_every_measurement_explains_itself(command: str) -> None:
+    module = shlex.split(command)[2]
+    result = subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert b"usage" in result.stdout
+
+
+def test_every_command_is_of_a_kind_that_is_tested() -> None:
+    assert all(c.startswith("make") or "realtime-tts" in c or " -m bench." in c for c in COMMANDS)
+
+
 async def test_the_client_in_ten_lines_works() -> None:
     (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert len([line for line in block.splitlines() if line.strip()]) <= 12
