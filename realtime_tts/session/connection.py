@@ -12,17 +12,9 @@ from realtime_tts.engine.api import EngineEvent, EngineHandle
 from realtime_tts.errors import InternalError, RealtimeTTSError, SessionExpired, SlowClient
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import encode
-from realtime_tts.session.outputs import (
-    Close,
-    EndStream,
-    Output,
-    Send,
-    SendAudio,
-    SendSentenceDone,
-    SendUtteranceDone,
-    Submit,
-)
-from realtime_tts.session.session import Session
+from realtime_tts.session.outputs import Close, EndStream, Send, Submit
+from realtime_tts.session.session import Output, Session
+from realtime_tts.session.utterance import SendAudio, SendSentenceDone, SendUtteranceDone
 
 log = logging.getLogger(__name__)
 

@@ -1,13 +1,9 @@
-"""What a session wants done, in order: the whole vocabulary between the sans-I/O core and its shell."""
+"""What a session wants done, in order: the words between the sans-I/O core and its shell."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
 
 from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.session.messages import AnyServerMessage
-
-if TYPE_CHECKING:
-    from realtime_tts.session.utterance import SentenceJob, Utterance
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,36 +24,9 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class SendAudio:
-    """One binary frame.  `duration_s` is what it holds of sound; `model_samples` the same at the model's rate."""
-
-    job: "SentenceJob"
-    data: bytes
-    duration_s: float
-    model_samples: int
-
-
-@dataclass(frozen=True, slots=True)
-class SendSentenceDone:
-    """Becomes `audio.done` when its turn to be sent has come: its figures are those of what was sent before it."""
-
-    job: "SentenceJob"
-
-
-@dataclass(frozen=True, slots=True)
-class SendUtteranceDone:
-    """Becomes `session.done` when its turn to be sent has come."""
-
-    utterance: "Utterance"
-
-
-@dataclass(frozen=True, slots=True)
 class Close:
     code: int
     reason: str
-
-
-Output: TypeAlias = Submit | EndStream | Send | SendAudio | SendSentenceDone | SendUtteranceDone | Close
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Every method returns what is to be done, in order.  Whoever carries it out calls
 
 from collections import deque
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from realtime_tts.audio.playout import PlayoutLedger
 from realtime_tts.engine.api import EngineEvent, ModelInfo, RequestFinished, SynthesisRequest
@@ -23,20 +24,20 @@ from realtime_tts.session.messages import (
     SessionCreated,
     SessionUpdated,
 )
-from realtime_tts.session.outputs import (
-    Close,
-    EndStream,
-    Output,
-    Routed,
-    Send,
-    SendAudio,
-    SendUtteranceDone,
-    Submit,
-)
+from realtime_tts.session.outputs import Close, EndStream, Routed, Send, Submit
 from realtime_tts.session.protocol import PROTOCOL, Protocol, State
 from realtime_tts.session.sentences import Sentence, SentenceSplitter, is_speakable
 from realtime_tts.session.settings import AUTO, SessionSettings, apply_config, primary_language
-from realtime_tts.session.utterance import SentenceJob, Utterance
+from realtime_tts.session.utterance import (
+    SendAudio,
+    SendSentenceDone,
+    SendUtteranceDone,
+    SentenceJob,
+    Utterance,
+)
+
+Output: TypeAlias = Submit | EndStream | Send | SendAudio | SendSentenceDone | SendUtteranceDone | Close
+"""Whatever a session may want done."""
 
 
 class Session:

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,12 +19,40 @@ from realtime_tts.session.messages import (
     SessionDone,
     Usage,
 )
-from realtime_tts.session.outputs import Output, Send, SendAudio, SendSentenceDone
+from realtime_tts.session.outputs import Send
 from realtime_tts.session.sentences import Sentence, SentenceSplitter
 from realtime_tts.session.settings import SessionSettings
 
 AUDIBLE = 10 ** (-40 / 20)
 """The first sample above -40 dBFS counts as audible: what lies below is a voice's breath and a model's noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendAudio:
+    """One binary frame.  `duration_s` is what it holds of sound; `model_samples` the same at the model's rate."""
+
+    job: "SentenceJob"
+    data: bytes
+    duration_s: float
+    model_samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class SendSentenceDone:
+    """Becomes `audio.done` when its turn to be sent has come: its figures are those of what was sent before it."""
+
+    job: "SentenceJob"
+
+
+@dataclass(frozen=True, slots=True)
+class SendUtteranceDone:
+    """Becomes `session.done` when its turn to be sent has come."""
+
+    utterance: "Utterance"
+
+
+Sending: TypeAlias = Send | SendAudio | SendSentenceDone
+"""What a sentence has sent."""
 
 
 @dataclass(slots=True, eq=False)
@@ -89,7 +118,7 @@ class SentenceJob:
     _unsent_model_samples: int = 0
     _packed_samples: int = 0
 
-    def pass_on(self) -> Iterator[Output]:
+    def pass_on(self) -> Iterator[Sending]:
         """Sends what is held; only called when it is this sentence's turn."""
         held, self.held = self.held, []
         for samples in held:
@@ -100,7 +129,7 @@ class SentenceJob:
             encoder = self._make_encoder()
             yield from self._packet(encoder, encoder.encode(samples))
 
-    def end(self, session_id: str) -> Iterator[Output]:
+    def end(self, session_id: str) -> Iterator[Sending]:
         """The rest of the sound, and how it ended: every `audio.start` has its `audio.done`."""
         assert self.finished is not None
         error = self.finished.error
@@ -161,7 +190,7 @@ class SentenceJob:
             ),
         )
 
-    def _start(self) -> Iterator[Output]:
+    def _start(self) -> Iterator[Sending]:
         if self.started:
             return
         self.started = True
@@ -184,7 +213,7 @@ class SentenceJob:
             self._encoder = make_encoder(settings.format, self.model_rate_hz, streaming=settings.stream_audio)
         return self._encoder
 
-    def _packet(self, encoder: Encoder, data: bytes) -> Iterator[Output]:
+    def _packet(self, encoder: Encoder, data: bytes) -> Iterator[Sending]:
         if not data:
             return
         samples = encoder.samples_out - self._packed_samples

@@ -8,17 +8,9 @@ from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished, S
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import RealtimeTTSError
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.outputs import (
-    Close,
-    EndStream,
-    Output,
-    Send,
-    SendAudio,
-    SendSentenceDone,
-    SendUtteranceDone,
-    Submit,
-)
-from realtime_tts.session.session import Session
+from realtime_tts.session.outputs import Close, EndStream, Send, Submit
+from realtime_tts.session.session import Output, Session
+from realtime_tts.session.utterance import SendAudio, SendSentenceDone, SendUtteranceDone
 
 INFO = tone.info()
 STREAM = {"type": "session.config", "response_format": "pcm", "stream_audio": True}

@@ -16,8 +16,7 @@ from realtime_tts.engine.models import tone
 from realtime_tts.errors import ServerStopping, SynthesisFailed
 from realtime_tts.session.connection import Connection
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.outputs import Output
-from realtime_tts.session.session import Session
+from realtime_tts.session.session import Output, Session
 from tests.fakes import FakeEngine, FakeTransport, until
 
 CONFIG = {"type": "session.config", "response_format": "pcm", "stream_audio": True}
