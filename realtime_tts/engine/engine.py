@@ -217,7 +217,7 @@ class Engine:
         admitted = [state for state in self._requests.values() if state.admitted]
         streams = self._listeners()
         growth = max(streams - self._history[0][1], math.isqrt(max(0, streams - 1)))
-        growth = max(0, min(growth, self._admission.places - streams))
+        growth = max(0, min(growth, self._admission.places - streams)) if self._scheduler.admits else 0
         return Load(
             costs=self._costs.costs,
             plan=self.model.chunk_plan,
