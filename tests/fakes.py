@@ -122,6 +122,11 @@ def run_to_end(engine: Engine) -> None:
         pass
 
 
+def run_to_end_held(engine: Engine, executor: HeldExecutor) -> None:
+    while engine.step() or executor.held:
+        executor.run_all()
+
+
 def samples_of(events: Sequence[EngineEvent], request_id: str) -> list[Samples]:
     return [event.samples for event in events if isinstance(event, AudioReady) and event.request_id == request_id]
 

@@ -1,15 +1,12 @@
 """The engine's one loop: commit what has finished, take a snapshot, ask the policy, launch."""
 
 import logging
-import math
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from realtime_tts.clock import Clock
-from realtime_tts.engine.admission import COMFORTABLE_LEAD_S, Admission
 from realtime_tts.engine.api import (
     AudioReady,
     EngineEvent,
@@ -18,21 +15,16 @@ from realtime_tts.engine.api import (
     RequestFinished,
     SynthesisRequest,
 )
-from realtime_tts.engine.chunking import Load
 from realtime_tts.engine.config import EngineConfig
-from realtime_tts.engine.cost import CostModel
 from realtime_tts.engine.executor import Completion, Executor, Launch
 from realtime_tts.engine.policy import SCHEDULERS, Batch, Candidate, Snapshot, StageView
+from realtime_tts.engine.roster import Roster
 from realtime_tts.engine.stage import Model, StageInput, StageOutput
-from realtime_tts.engine.state import RequestState, StageProgress, Stream, deadline_s
-from realtime_tts.errors import EngineUnavailable, NothingToSpeak, Overloaded, RealtimeTTSError, SynthesisFailed
+from realtime_tts.engine.state import RequestState
+from realtime_tts.errors import EngineUnavailable, NothingToSpeak, RealtimeTTSError, SynthesisFailed
 
 log = logging.getLogger(__name__)
 
-TYPICAL_ROWS = 16
-"""Where a model's own statement of its costs is believed most."""
-GROWTH_S = 1.0
-"""Over which the number of streams is watched: while it climbs, chunks are sized for where it will be."""
 PENDING_CHUNKS = 2
 """Credit of the frame stage: it runs at most so many of the longest chunks ahead of the decoder, then waits."""
 
@@ -72,78 +64,44 @@ class Engine:
         self._stage_index = {stage.name: index for index, stage in enumerate(model.stages)}
         self._lanes = tuple(dict.fromkeys(stage.lane for stage in model.stages))
         self._decoder = model.stages[-1]
-        self._shared_lane = any(stage.lane == self._decoder.lane for stage in model.stages[:-1])
-        typical_frames = min(self._decoder.max_batch, TYPICAL_ROWS) * model.chunk_plan.max_frames / 2
-        self._costs = CostModel(model.costs, typical_rows=TYPICAL_ROWS, typical_frames=typical_frames)
-        self._admission = Admission(self._config.max_wait_s)
-        self._requests: dict[str, RequestState] = {}
-        self._waiting: deque[RequestState] = deque()
-        self._unrouted: dict[str, RequestState] = {}
-        """Ended, with sound that has not yet been sent: it still counts as their listeners' lead."""
-        self._streams: dict[str, Stream] = {}
+        self._roster = Roster(model, clock, self._config, admits=self._scheduler.admits)
         self._in_flight: dict[str, InFlight] = {}
-        self._history: deque[tuple[float, int]] = deque([(clock.now_s(), 0)])
         self._events: list[EngineEvent] = []
-        self._sequence = 0
         self._stopping = False
 
     # -- Commands ------------------------------------------------------------------------------------------------------
 
     def submit(self, request: SynthesisRequest) -> None:
         """Takes a request, or refuses it at once by an event."""
-        assert request.request_id not in self._requests, f"request {request.request_id} was submitted twice"
-        now_s = self._clock.now_s()
-        stream = self._streams.get(request.stream_id) or Stream(request.stream_id)
-        wants_place = self._scheduler.admits and not stream.has_place(now_s)
-        if refusal := self._refusal(wants_place=wants_place):
-            self._events.append(RequestFinished(request.request_id, FinishReason.ERROR, error=refusal))
-            return
-        state = RequestState(
-            request=request,
-            sequence=self._sequence,
-            submitted_s=now_s,
-            stream=stream,
-            stages=tuple(StageProgress() for _ in self.model.stages),
-            served_s=now_s,
-        )
-        self._sequence += 1
-        self._streams[request.stream_id] = stream
-        stream.requests.append(state)
-        self._requests[request.request_id] = state
-        if wants_place:
-            self._waiting.append(state)
-            self._admit()
+        assert request.request_id not in self._roster.requests, f"request {request.request_id} was submitted twice"
+        status = self.status()
+        refusal: RealtimeTTSError | None
+        if status.ready:
+            refusal = self._roster.refusal(request)
         else:
-            state.admitted = True
+            refusal = EngineUnavailable(f"the engine takes no requests: {status.reason}")
+        if refusal:
+            self._events.append(RequestFinished(request.request_id, FinishReason.ERROR, error=refusal))
+        else:
+            self._roster.add(request)
 
     def cancel(self, request_id: str) -> None:
         """Ends a request at any moment.  Unknown ids are ignored: a cancel races with the end."""
-        if state := self._requests.get(request_id):
+        if state := self._roster.requests.get(request_id):
             self._end(state, FinishReason.CANCELLED)
 
     def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
         """Notes that `samples` more of a request went to its listener, who will run dry at `playout_end_s`."""
-        state = self._requests.get(request_id) or self._unrouted.get(request_id)
-        if state is None:
-            return
-        state.samples_routed += samples
-        state.stream.playout_end_s = playout_end_s
-        if state.ended is not None and not state.samples_unrouted:
-            self._forget(state)
+        self._roster.routed(request_id, samples=samples, playout_end_s=playout_end_s)
 
     def end_stream(self, stream_id: str) -> None:
         """Its listener has left: everything of it ends, and nothing of it is remembered."""
-        if (stream := self._streams.get(stream_id)) is None:
-            return
-        for state in list(stream.requests):
-            if state.ended is None:
-                self._end(state, FinishReason.CANCELLED)
-            else:
-                self._forget(state)
-        self._streams.pop(stream_id, None)
+        for state in self._roster.of_stream(stream_id):
+            self._end(state, FinishReason.CANCELLED)
+        self._roster.end_stream(stream_id)
 
     def fail_all(self, error: RealtimeTTSError) -> None:
-        for state in list(self._requests.values()):
+        for state in list(self._roster.requests.values()):
             self._end(state, FinishReason.ERROR, error)
 
     def stop(self) -> None:
@@ -159,7 +117,7 @@ class Engine:
         for completion in completions:
             self._commit(completion)
         self._watch()
-        self._admit()
+        self._roster.admit()
         launched = False
         for lane in self._lanes:
             if lane not in self._in_flight and (batch := self._scheduler.policy(self.snapshot(lane), lane)):
@@ -188,15 +146,15 @@ class Engine:
         return EngineStatus(
             ready=reason == "ready",
             reason=reason,
-            active_requests=len(self._requests),
-            waiting_requests=len(self._waiting),
-            places=self._admission.places if self._scheduler.admits else None,
-            costs=self._costs.costs,
+            active_requests=len(self._roster.requests),
+            waiting_requests=len(self._roster.waiting),
+            places=self._roster.places,
+            costs=self._roster.costs.costs,
         )
 
     def snapshot(self, lane: str) -> Snapshot:
         """What each stage of a lane could do now, frozen for the policy."""
-        admitted = [(state, self._deadline_s(state)) for state in self._requests.values() if state.admitted]
+        admitted = [(state, self._roster.deadline_s(state)) for state in self._roster.admitted()]
         views = []
         for index, stage in enumerate(self.model.stages):
             if stage.lane == lane:
@@ -205,91 +163,9 @@ class Engine:
                 found = (candidate(state, index, due_s) for state, due_s in admitted)
                 rows = [row for row in found if row is not None]
                 views.append(StageView(stage.name, stage.lane, stage.max_batch, decodes, rows))
-        return Snapshot(self._clock.now_s(), self.load(), tuple(views))
-
-    def load(self) -> Load:
-        """How busy the engine is, and is about to be.
-
-        A stream that starts while others do will have to share with them: sized for the present, its first chunk
-        left 120 ms gaps at p95 where 50 listeners came within 3 s.  And the others, who come and go by chance, will be
-        more by their square root now and then: at 0.85 load that took the streams in time from 98.8 to 99.7%.
-        """
-        admitted = [state for state in self._requests.values() if state.admitted]
-        streams = self._listeners()
-        growth = max(streams - self._history[0][1], math.isqrt(max(0, streams - 1)))
-        growth = max(0, min(growth, self._admission.places - streams)) if self._scheduler.admits else 0
-        return Load(
-            costs=self._costs.costs,
-            plan=self.model.chunk_plan,
-            frame_s=self.model.info.frame_s,
-            streams=streams + growth,
-            generating=sum(not state.source.finished for state in admitted) + growth,
-            decode_batch=self._decoder.max_batch,
-            shared_lane=self._shared_lane,
-            places=self.model.nominal_streams,
-        )
-
-    def _listeners(self) -> int:
-        """Streams with an admitted request: the next sentence of one that speaks is the same listener."""
-        return len({state.request.stream_id for state in self._requests.values() if state.admitted})
-
-    # -- Who may start -------------------------------------------------------------------------------------------------
-
-    def _refusal(self, *, wants_place: bool) -> RealtimeTTSError | None:
-        status = self.status()
-        if not status.ready:
-            return EngineUnavailable(f"the engine takes no requests: {status.reason}")
-        if len(self._requests) >= self._config.max_requests:
-            return Overloaded(f"the engine already holds {self._config.max_requests} requests")
-        if wants_place:
-            self._tick()
-            if self._waiting or self._places_taken() >= self._admission.places:
-                return self._admission.refusal(len(self._waiting))
-        return None
-
-    def _admit(self) -> None:
-        """Lets those who wait in, first come first served, as places become free."""
-        self._tick()
-        if not self._waiting:
-            return
-        taken = self._places_taken()
-        while self._waiting and taken < self._admission.places:
-            self._waiting.popleft().admitted = True
-            taken += 1
-
-    def _tick(self) -> None:
-        now_s = self._clock.now_s()
-        if self._scheduler.admits and self._admission.due(now_s):
-            self._history.append((now_s, self._listeners()))
-            while self._history[0][0] < now_s - GROWTH_S:
-                self._history.popleft()
-            sounding = [s for s in self._requests.values() if s.chunks and not s.source.finished]
-            self._admission.tick(self.load(), [self._deadline_s(state) - now_s for state in sounding], now_s)
-
-    def _places_taken(self) -> int:
-        """Listeners who have no comfortable lead yet.  One takes one place, however many of its sentences run."""
-        now_s = self._clock.now_s()
-        frame_s = self.model.info.frame_s
-        wanting = set()
-        for state in self._requests.values():
-            if state.admitted and state.request.stream_id not in wanting:
-                lead_s = self._deadline_s(state) - now_s
-                if not state.source.finished:  # then frames are the dear part, and those that wait are nearly sound
-                    lead_s += (state.source.output.count - state.decoder.consumed) * frame_s
-                if not state.chunks or lead_s < COMFORTABLE_LEAD_S:
-                    wanting.add(state.request.stream_id)
-        return len(wanting)
+        return Snapshot(self._clock.now_s(), self._roster.load(), tuple(views))
 
     # -- What could run ------------------------------------------------------------------------------------------------
-
-    def _deadline_s(self, state: RequestState) -> float:
-        info = self.model.info
-        return deadline_s(
-            state,
-            first_audio_target_s=self._config.first_audio_target_s,
-            samples_per_frame=info.samples_per_frame,
-            sample_rate_hz=info.sample_rate_hz,
-        )
 
     def _frame_candidate(self, state: RequestState, index: int, due_s: float) -> Candidate | None:
         progress = state.stages[index]
@@ -331,7 +207,7 @@ class Engine:
     def _launch(self, lane: str, batch: Batch) -> None:
         index = self._stage_index[batch.stage]
         now_s = self._clock.now_s()
-        states = tuple(self._requests[row.request_id] for row in batch.rows)
+        states = tuple(self._roster.requests[row.request_id] for row in batch.rows)
         inputs = tuple(self._input(state, index, row) for state, row in zip(states, batch.rows, strict=True))
         new_rows = 0
         for state in states:
@@ -390,10 +266,10 @@ class Engine:
         seconds = self._clock.now_s() - flight.since_s
         if index == len(self.model.stages) - 1:
             chunks = [row.chunk for row in flight.launch.inputs if row.chunk is not None]
-            self._costs.observe_decode(sum(chunk.context_end - chunk.context_start for chunk in chunks), seconds)
+            self._roster.costs.observe_decode(sum(chunk.context_end - chunk.context_start for chunk in chunks), seconds)
         elif index == len(self.model.stages) - 2:
             frames = sum(len(output.values) for output in completion.outputs)
-            self._costs.observe_frames(len(flight.states), flight.new_rows, frames, seconds)
+            self._roster.costs.observe_frames(len(flight.states), flight.new_rows, frames, seconds)
 
     def _commit_row(self, state: RequestState, index: int, row: StageInput, output: StageOutput) -> None:
         if output.error is not None:
@@ -426,7 +302,7 @@ class Engine:
         if not state.source.finished or state.decoder.consumed < state.source.output.count:
             return
         if state.samples_out:
-            self._admission.observe_request(state.samples_out / self.model.info.sample_rate_hz)
+            self._roster.admission.observe_request(state.samples_out / self.model.info.sample_rate_hz)
             self._end(state, FinishReason.COMPLETE)
         else:
             self._end(state, FinishReason.ERROR, NothingToSpeak("the model found nothing to speak in this text"))
@@ -436,20 +312,10 @@ class Engine:
     def _end(self, state: RequestState, reason: FinishReason, error: RealtimeTTSError | None = None) -> None:
         """The only way out for a request: told once, and freed as soon as nothing of it runs."""
         state.ended = reason
-        del self._requests[state.request_id]
-        if not state.admitted:
-            self._waiting.remove(state)
+        self._roster.remove(state)
         metrics = state.metrics(self._clock.now_s(), self.model.info.sample_rate_hz)
         self._events.append(RequestFinished(state.request_id, reason, metrics, error))
-        if reason is not FinishReason.CANCELLED and state.samples_unrouted:
-            self._unrouted[state.request_id] = state
-        else:
-            self._forget(state)
         self._release(state)
-
-    def _forget(self, state: RequestState) -> None:
-        self._unrouted.pop(state.request_id, None)
-        state.stream.requests.remove(state)
 
     def _release(self, state: RequestState) -> None:
         if state.in_flight:

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realtime_tts.clock import VirtualClock
-from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished
+from realtime_tts.engine.api import AudioReady, FinishReason
 from realtime_tts.engine.config import EngineConfig
-from realtime_tts.engine.engine import Engine
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import StageOutput
 from realtime_tts.errors import EngineUnavailable, Overloaded, SynthesisFailed
@@ -19,6 +18,7 @@ from tests.fakes import (
     raises_for,
     request,
     run_to_end,
+    run_to_end_held,
     samples_of,
     slots,
     wrapped,
@@ -79,11 +79,6 @@ def test_a_cancel_at_any_moment_frees_everything_and_harms_nobody(data: st.DataO
             i for i, event in enumerate(events) if event.request_id == each.request_id
         )
     assert slots(model) == 0
-
-
-def run_to_end_held(engine: Engine, executor: HeldExecutor) -> None:
-    while engine.step() or executor.held:
-        executor.run_all()
 
 
 @pytest.mark.parametrize("stage", ["talker", "code2wav"])
@@ -166,57 +161,6 @@ def test_metrics_tell_queue_work_and_audio_apart() -> None:
     assert metrics.rtf == pytest.approx(0.46 / 3.2)
 
 
-# -- Admission, credits, and the listener's clock ----------------------------------------------------------------------
-
-SLOW = tone.ToneCosts(a0_s=0.009, b0_s=0.00103, prefill_s=0.012, a1_s=0.008, b1_s=0.00025, context_frames=25)
-
-
-def test_a_listener_too_many_is_refused_at_once_with_a_time_to_come_again() -> None:
-    engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor())
-    for number in range(200):
-        engine.submit(request(number))
-    engine.step()
-    refused = [event for event in events if isinstance(event, RequestFinished)]
-    status = engine.status()
-    assert status.places is not None
-    assert 40 <= status.places <= 60
-    assert status.active_requests == status.places + status.waiting_requests
-    assert len(refused) == 200 - status.active_requests
-    assert all(isinstance(event.error, Overloaded) and (event.error.retry_after_s or 0) >= 1 for event in refused)
-
-
-def test_without_a_limit_to_waiting_nobody_is_refused() -> None:
-    config = EngineConfig(max_wait_s=None)
-    engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=config)
-    for number in range(200):
-        engine.submit(request(number))
-    engine.step()
-    assert not events
-    assert engine.status().waiting_requests == 200 - (engine.status().places or 0)
-
-
-def test_the_next_sentence_of_a_speaking_session_needs_no_new_place() -> None:
-    engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor())
-    for number in range(200):
-        engine.submit(request(number))
-    engine.submit(request(1000, stream="s0"))
-    engine.step()
-    assert not ends_of(events, "r1000")
-    assert engine._requests["r1000"].admitted
-
-
-def test_one_who_gives_up_waiting_leaves_the_queue() -> None:
-    config = EngineConfig(max_wait_s=None)
-    engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=config)
-    for number in range(100):
-        engine.submit(request(number))
-    waiting = engine.status().waiting_requests
-    engine.end_stream("s99")
-    engine.step()
-    assert ends_of(events, "r99")[0].reason is FinishReason.CANCELLED
-    assert engine.status().waiting_requests == waiting - 1
-
-
 def test_a_client_who_does_not_read_stops_its_own_generation_and_no_other_s() -> None:
     model = tone.build()
     engine, events = make_engine(model, config=EngineConfig(max_unrouted_s=2.0))
@@ -230,46 +174,9 @@ def test_a_client_who_does_not_read_stops_its_own_generation_and_no_other_s() ->
         events[:] = [event for event in events if not isinstance(event, AudioReady)]
     assert ends_of(events, "r1")[0].reason is FinishReason.COMPLETE
     assert not ends_of(events, "r0")
-    state = engine._requests["r0"]
+    state = engine._roster.requests["r0"]
     assert state.samples_out <= (2.0 + 2.0) * tone.SAMPLE_RATE_HZ  # the limit, and a chunk
     assert state.source.output.count <= state.decoder.consumed + 51  # the credit, and a step
     engine.end_stream("s0")
     engine.step()
     assert slots(model) == 0
-
-
-@given(st.data())
-@settings(deadline=None, max_examples=30)
-def test_nothing_is_remembered_of_a_stream_that_has_ended(data: st.DataObject) -> None:
-    model = tone.build(costs=tone.ToneCosts(a0_s=0.01))
-    executor = HeldExecutor()
-    engine, events = make_engine(model, executor=executor)
-    for number in range(6):
-        engine.submit(request(number, "x" * 10, stream=f"s{number % 3}"))
-    for _ in range(data.draw(st.integers(0, 40))):
-        if data.draw(st.booleans()):
-            executor.run_all()
-        engine.step()
-        if data.draw(st.booleans()):
-            heard = [event for event in events if isinstance(event, AudioReady)]
-            for event in heard[-1:]:
-                engine.routed(event.request_id, samples=len(event.samples), playout_end_s=1.0)
-    for number in range(3):
-        engine.end_stream(f"s{number}")
-    run_to_end_held(engine, executor)
-    assert all(len(ends_of(events, f"r{number}")) == 1 for number in range(6))
-    assert slots(model) == 0
-    assert not engine._streams
-    assert not engine._unrouted
-    assert not engine._requests
-
-
-def test_sound_of_an_ended_sentence_that_is_still_unsent_counts_for_the_next() -> None:
-    engine, events = make_engine(tone.build())
-    engine.submit(request(0, "x" * 25, stream="s"))
-    run_to_end(engine)
-    assert ends_of(events, "r0")
-    engine.routed("r0", samples=48_000 // 4, playout_end_s=10.0)
-    engine.submit(request(1, "y", stream="s"))
-    unsent_s = 20 * 0.08 - 0.5
-    assert engine._deadline_s(engine._requests["r1"]) == pytest.approx(10.0 + unsent_s)

@@ -165,8 +165,8 @@ def test_everyone_is_served_or_told_why_not_and_nothing_is_left_behind(
     listeners.simulation.run(1000.0)
     assert len(listeners.ends) == len(arrivals)
     assert engine.status().active_requests == 0
-    assert not engine._streams
-    assert not engine._waiting
+    assert not engine._roster._streams
+    assert not engine._roster.waiting
     assert slots(listeners.models[0]) == 0
 
 
