@@ -1,0 +1,28 @@
+"""Where may load be sent?  To this machine, unless somebody says otherwise."""
+
+import ipaddress
+from urllib.parse import urlsplit
+
+from realtime_tts.errors import RealtimeTTSError
+
+
+class NotThisMachine(RealtimeTTSError):
+    """A load test against a server of others is an attack."""
+
+    code = "not_this_machine"
+
+
+def require_loopback(url: str, *, allow_remote: bool) -> None:
+    """Raises `NotThisMachine` for a URL that is not on this machine, unless `allow_remote`."""
+    host = urlsplit(url if "://" in url else f"http://{url}").hostname or ""
+    if not allow_remote and not is_loopback(host):
+        raise NotThisMachine(
+            f"{host or url!r} is not this machine; if its owner agrees to the load, say --allow-remote"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return host == "localhost"

@@ -1,0 +1,171 @@
+"""The load test's command, end to end: a real server, a process of its own, the table, the files, the exit status."""
+
+import asyncio
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import load, results, trace
+from bench.listeners import Plan
+from bench.summary import Outcome, Packet, Status, judge, summarise
+from bench.trace import Arrival
+from tests.serving import tone_server
+
+ROOT = Path(__file__).parents[2]
+
+
+async def started(*arguments: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bench.load", *arguments),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def ended(process: asyncio.subprocess.Process) -> tuple[int | None, str, str]:
+    out, err = await asyncio.wait_for(process.communicate(), 30)
+    return process.returncode, out.decode(), err.decode()
+
+
+def files(folder: Path) -> list[str]:
+    return [f"--{name}={folder / name}" for name in ("json", "report", "trace")]
+
+
+async def test_a_load_prints_its_table_and_writes_its_files(tmp_path: Path) -> None:
+    async with tone_server() as (url, _):
+        options = ["--url", url, "--mode", "closed", "-c", "4", "--duration", "1.2", "--sentences", "2"]
+        status, out, err = await ended(await started(*options, *files(tmp_path)))
+    assert status == 0, err
+    head, row, *told = out.splitlines()
+    assert "underrun p50/p95/p99 ms | TTFP p50/p95/p99 ms" in head
+    assert row.startswith("closed, c=4")
+    assert "100%" in row
+    assert re.search(r"\|client - server\| p50/p99: TTFP [\d.]+/[\d.]+ ms, underrun [\d.]+/[\d.]+ ms", "\n".join(told))
+    assert re.search(r"1 s  hearing speech +\d+  ok +\d+", err)
+    run = results.loads((tmp_path / "json").read_bytes())
+    assert run.conditions["model"] == "tone"
+    assert run.conditions["command"].startswith("python -m bench.load --url")
+    assert run.conditions["ended"] == "as planned"
+    arrivals = trace.loads((tmp_path / "trace").read_text("utf-8"))
+    assert len(arrivals) == len(run.outcomes) > 4
+    assert "<svg" in (tmp_path / "report").read_text("utf-8")
+
+
+async def test_a_trace_is_replayed(tmp_path: Path) -> None:
+    arrivals = [Arrival(0.1, "The first."), Arrival(0.2, "The second.", "u1"), Arrival(0.3, "The third.", "u1")]
+    (tmp_path / "in").write_text(trace.dumps(arrivals), "utf-8")
+    async with tone_server() as (url, _):
+        options = ["--url", url, "--trace-in", str(tmp_path / "in"), "--label", "again"]
+        status, out, err = await ended(await started(*options, *files(tmp_path)))
+    assert status == 0, err
+    assert "again" in out
+    assert trace.loads((tmp_path / "trace").read_text("utf-8")) == arrivals
+
+
+async def test_ctrl_c_ends_it_and_prints_what_there_is(tmp_path: Path) -> None:
+    async with tone_server() as (url, _):
+        options = ["--url", url, "--mode", "listeners", "-c", "8", "--think", "0.2", "--duration", "600"]
+        process = await started(*options, *files(tmp_path))
+        assert process.stderr is not None
+        await asyncio.wait_for(process.stderr.readline(), 20)  # the first progress line
+        process.send_signal(signal.SIGINT)
+        status, out, err = await ended(process)
+    assert status == 0, err
+    assert "listeners, c=8, think 0.2 s" in out
+    assert results.loads((tmp_path / "json").read_bytes()).conditions["ended"] == "early"
+
+
+async def test_the_limit_decides_the_exit_status() -> None:
+    async with tone_server() as (url, _):
+        options = ["--url", url, "--rate", "20", "--duration", "0.5", "--max-underrun-p95-ms=-1"]
+        status, out, err = await ended(await started(*options))
+    assert status == 1, out + err
+
+
+async def test_where_there_is_no_server_it_says_so() -> None:
+    status, out, err = await ended(await started("--url", "http://127.0.0.1:9"))
+    assert (status, out) == (2, "")
+    assert err.startswith("Error: there is no realtime voice server")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--url", "http://example.com"], "not this machine"),
+        (["--trace-in", "/nonexistent.json"], "No such file"),
+    ],
+)
+def test_what_cannot_be_is_said_before_any_load(
+    arguments: Sequence[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert load.main(arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--rate", "0"], ["--duration", "inf"], ["--mode", "other"], ["--think", "-1"]])
+def test_options_are_checked(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        load.parse(arguments)
+
+
+def planned(*arguments: str) -> Plan:
+    return load.planned(load.parse(arguments))
+
+
+def test_the_same_seed_plans_the_same_load_with_or_without_bursts() -> None:
+    plain, again, other = (planned("--rate", "5", "--duration", "20", "--seed", seed) for seed in ("1", "1", "2"))
+    assert plain == again
+    assert plain.arrivals != other.arrivals
+    burst = planned("--rate", "5", "--duration", "20", "--seed", "1", "--burst-size", "3", "--burst-every", "8")
+    assert set(plain.arrivals) < set(burst.arrivals)
+    assert len(burst.arrivals) == len(plain.arrivals) + 6
+
+
+def test_only_an_open_load_has_arrivals() -> None:
+    assert planned("--mode", "closed", "-c", "3").arrivals == ()
+    assert planned("--mode", "closed", "-c", "3").users == 3
+
+
+def test_only_users_who_hear_the_end_keep_their_connection_unless_told() -> None:
+    kept = [planned("--mode", mode).keep_connections for mode in ("open", "closed", "listeners")]
+    assert kept == [False, False, True]
+    assert planned("--mode", "closed", "--connections", "user").keep_connections
+    assert not planned("--mode", "listeners", "--connections", "request").keep_connections
+
+
+def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        load.parse(["--help"])
+    text = capsys.readouterr().out
+    for words in ("example, in two shells", "exit status", "open", "closed", "listeners", "--trace-in"):
+        assert words in text
+
+
+def outcome(**fields: Any) -> Outcome:
+    ok: dict[str, Any] = {"intended_s": 0, "ended_s": 2, "status": Status.OK}
+    return judge(**ok | {"timeline": [Packet(0.1, 1), Packet(2, 1)]} | fields)
+
+
+def test_the_notes_tell_refusals_failures_and_those_who_wait() -> None:
+    outcomes = [
+        outcome(),
+        outcome(status=Status.REFUSED, timeline=[], retry_after_s=5),
+        outcome(status=Status.FAILED, reason="it broke"),
+        outcome(status=Status.UNFINISHED, timeline=[]),
+    ]
+    text = "\n".join(load.notes(summarise(outcomes), outcomes))
+    assert "come again after 5 s" in text
+    assert "failed, 1 times: it broke" in text
+    assert "1 still waited" in text
+
+
+def test_the_verdict() -> None:
+    gap_s = summarise([outcome()])
+    assert [load.verdict(gap_s, limit) for limit in (None, 100.0, 1000.0)] == [0, 1, 0]
+    assert load.verdict(summarise([]), None) == 1

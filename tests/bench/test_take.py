@@ -1,0 +1,164 @@
+"""One request, told by what the server sends: how it ended, and when it was first heard."""
+
+import numpy as np
+import pytest
+
+from bench.summary import Status
+from bench.take import Take, silent_samples
+from realtime_tts.session.messages import (
+    AnyServerMessage,
+    AudioDone,
+    AudioStart,
+    Continuity,
+    SentenceMetrics,
+    ServerError,
+    SessionDone,
+    Usage,
+)
+
+RATE_HZ = 24_000
+SECOND = (np.ones(RATE_HZ, "<i2") * 8000).tobytes()
+SILENCE = bytes(RATE_HZ)  # half a second
+
+
+def start() -> AudioStart:
+    return AudioStart(
+        sentence_index=0,
+        sentence_text="Hello.",
+        format="pcm",
+        sample_rate=RATE_HZ,
+        channels=1,
+        utterance_index=0,
+        text_span=(0, 6),
+    )
+
+
+def done(total_bytes: int, *, error: bool = False) -> AudioDone:
+    metrics = SentenceMetrics(
+        ttfp_ms=1,
+        ttfa_ms=1,
+        rtf=0.1,
+        queue_ms=0,
+        chunks=1,
+        initial_chunk_frames=1,
+        max_underrun_ms=0,
+        underrun_count=0,
+        continuity_ok=True,
+    )
+    return AudioDone(
+        sentence_index=0,
+        total_bytes=total_bytes,
+        error=error,
+        utterance_index=0,
+        duration_ms=0,
+        samples=0,
+        reason="error" if error else "complete",
+        metrics=metrics,
+    )
+
+
+def session_done(ttfp_ms: float | None = 300) -> SessionDone:
+    continuity = Continuity(
+        ttfp_ms=ttfp_ms,
+        ttfa_ms=ttfp_ms,
+        audio_ms=2000,
+        packets=2,
+        underrun_count=0,
+        underrun_total_ms=0,
+        max_underrun_ms=40,
+        text_starvation_ms=0,
+        continuity_ok=True,
+    )
+    return SessionDone(
+        total_sentences=1, utterance_index=0, usage=Usage(characters=6, audio_ms=0), continuity=continuity
+    )
+
+
+def error(code: str) -> ServerError:
+    return ServerError(code=code, message="why", fatal=True, retryable=True, session_id="s")
+
+
+def played(*events: tuple[float, AnyServerMessage | bytes]) -> Take:
+    take = Take("Hello.", intended_s=10.0)
+    take.on_sending(10.1)
+    for at_s, event in events:
+        if isinstance(event, bytes):
+            take.on_audio(event, RATE_HZ, at_s)
+        else:
+            take.on_message(event, at_s)
+    return take
+
+
+def test_a_good_one() -> None:
+    take = played(
+        (10.4, start()), (10.4, SECOND), (11.0, SECOND), (11.1, done(2 * len(SECOND))), (11.1, session_done())
+    )
+    outcome = take.outcome()
+    assert (outcome.status, outcome.packets, outcome.audio_s) == (Status.OK, 2, 2.0)
+    assert outcome.ttfp_s == pytest.approx(0.4)
+    assert outcome.sent_s == pytest.approx(10.1)
+    assert outcome.server is not None
+    assert (outcome.server.ttfp_s, outcome.server.max_underrun_s) == (0.3, 0.04)
+    assert take.heard_until_s == pytest.approx(12.4)
+
+
+def test_the_first_audible_sample_is_counted_when_it_is_heard() -> None:
+    take = played((10.4, SILENCE), (10.5, SILENCE[:-2] + b"\xff\x7f"))
+    take.cut(10.6)
+    assert take.outcome().ttfa_s == pytest.approx(0.4 + 1.0 - 1 / RATE_HZ)
+
+
+def test_silence_below_40_db_is_silence() -> None:
+    assert silent_samples(np.array([0, 327, -328, 329], "<i2").tobytes()) == 3
+    assert silent_samples(np.array([-32768], "<i2").tobytes()) == 0
+    assert silent_samples(bytes(8)) is None
+    assert silent_samples(b"") is None
+
+
+def test_a_refusal_comes_before_any_audio() -> None:
+    take = played((10.2, error("overloaded")))
+    take.on_closed(1013, "overloaded", 10.3)
+    assert (take.outcome().status, take.outcome().reason) == (Status.REFUSED, "why")
+
+
+def test_a_close_that_says_try_again_later_is_a_refusal_too() -> None:
+    take = played()
+    take.on_closed(1013, "overloaded", 10.3)
+    assert take.outcome().status is Status.REFUSED
+
+
+def test_to_be_refused_in_mid_speech_is_a_failure() -> None:
+    take = played((10.2, SECOND), (10.4, error("overloaded")))
+    assert take.outcome().status is Status.FAILED
+    assert take.outcome().continuity_ok is False
+
+
+@pytest.mark.parametrize("code", ["internal_error", "invalid_config", "synthesis_failed"])
+def test_any_other_error_is_a_failure_whatever_follows(code: str) -> None:
+    take = played((10.2, error(code)), (10.4, SECOND), (10.5, SECOND), (10.6, session_done()))
+    assert (take.outcome().status, take.outcome().reason) == (Status.FAILED, f"{code}: why")
+
+
+def test_a_failed_sentence_and_lost_bytes_are_failures() -> None:
+    assert played((10.2, start()), (10.3, done(0, error=True))).status is Status.FAILED
+    lost = played((10.2, start()), (10.3, SECOND), (10.4, done(len(SECOND) + 2)))
+    assert (lost.status, lost.outcome().reason) == (Status.FAILED, "sentence 0: 48000 of 48002 bytes came")
+
+
+def test_no_audio_at_all_is_a_failure() -> None:
+    assert played((10.2, session_done(ttfp_ms=None))).outcome().status is Status.FAILED
+
+
+def test_a_connection_that_breaks_is_a_failure() -> None:
+    take = played((10.2, SECOND))
+    take.on_closed(None, "gone", 10.3)
+    assert (take.status, take.outcome().reason) == (Status.FAILED, "gone")
+
+
+def test_to_be_cut_is_to_be_unfinished_unless_it_had_ended() -> None:
+    running, ended = played((10.2, SECOND)), played((10.2, SECOND), (10.3, SECOND), (10.4, session_done()))
+    for take in (running, ended):
+        take.cut(15.0)
+    assert running.outcome().status is Status.UNFINISHED
+    assert running.outcome().max_underrun_s == pytest.approx(3.8)
+    assert ended.outcome().status is Status.OK
