@@ -25,6 +25,7 @@ import websocket
 from locust import User, events, task
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
+from locust.runners import WorkerRunner
 
 from bench.hosts import require_loopback
 from bench.listeners import RETRY_AFTER_S
@@ -105,6 +106,8 @@ class Gate:
             self._underruns_ms.append(response_time)
 
     def _on_quitting(self, **_: Any) -> None:
+        if isinstance(self._environment.runner, WorkerRunner):
+            return
         passes, why = self.verdict()
         log.log(logging.INFO if passes else logging.ERROR, "%s: %s", "PASS" if passes else "FAIL", why)
         if not passes:

@@ -65,8 +65,18 @@ class PlayoutLedger:
         """How much audio the listener still holds; negative while it waits, 0 before the first packet."""
         return 0.0 if self._playout_end_s is None else self._playout_end_s - now_s
 
-    def record(self, *, arrived_at_s: float, duration_s: float, text_starved: bool = False) -> float:
+    def record(
+        self,
+        *,
+        arrived_at_s: float,
+        duration_s: float,
+        text_starved: bool = False,
+        hearing_until_s: float | None = None,
+    ) -> float:
         """Notes a packet; returns how long the listener waited just before it, in seconds.
+
+        `hearing_until_s` is when the listener will have heard what came before this ledger's first packet: until then
+        that packet lies in the buffer, and t_0 is then.  Of later packets it says nothing.
 
         `text_starved` says that its text came only after the listener had run dry: then the wait is not an underrun.
         Raises ValueError where the time is before the packet before, the duration is negative, or either is not finite.
@@ -76,7 +86,8 @@ class PlayoutLedger:
         if not math.isfinite(arrived_at_s):
             raise ValueError(f"a packet cannot come at {arrived_at_s} s")
         if self._playout_end_s is None:
-            self._first_s = self._origin_s = self._playout_end_s = arrived_at_s
+            self._first_s = arrived_at_s
+            self._origin_s = self._playout_end_s = max(arrived_at_s, hearing_until_s or arrived_at_s)
         elif arrived_at_s < self._last_s:
             raise ValueError(f"a packet at {arrived_at_s} s cannot follow one at {self._last_s} s")
         gap_s = max(0.0, arrived_at_s - self._playout_end_s)

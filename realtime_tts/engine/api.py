@@ -53,7 +53,8 @@ class SynthesisRequest:
     """One sentence handed to the engine.
 
     `stream_id` names the listener: requests of one stream share a playout clock, and are heard in the order in which
-    they are submitted.
+    they are submitted.  Those of one `utterance_index` are heard without a pause: once the first has a place, the
+    others need none of their own.
     """
 
     request_id: str
@@ -61,6 +62,7 @@ class SynthesisRequest:
     text: str
     voice: str
     speed: float = 1.0
+    utterance_index: int = 0
     initial_codec_chunk_frames: int | None = None
     """Overrides the dynamic initial chunk."""
 

@@ -74,7 +74,6 @@ class Roster:
             submitted_s=now_s,
             stream=stream,
             stages=tuple(StageProgress() for _ in self._model.stages),
-            admitted=not wants_place,
             served_s=now_s,
         )
         self._sequence += 1
@@ -83,6 +82,8 @@ class Roster:
         if wants_place:
             self.waiting.append(state)
             self.admit()
+        else:
+            self._let_in(state)
 
     def admit(self) -> None:
         """Lets those who wait in, first come first served, as places become free."""
@@ -91,8 +92,12 @@ class Roster:
             return
         taken = self._places_taken()
         while self.waiting and taken < self.admission.places:
-            self.waiting.popleft().admitted = True
+            self._let_in(self.waiting.popleft())
             taken += 1
+
+    def _let_in(self, state: RequestState) -> None:
+        state.admitted = True
+        state.stream.utterance_index = state.request.utterance_index
 
     def remove(self, state: RequestState) -> None:
         """Takes out a request that has ended; its sound that is still unsent is remembered, unless it was cancelled."""
@@ -167,7 +172,8 @@ class Roster:
 
     def _wants_place(self, request: SynthesisRequest) -> bool:
         stream = self._streams.get(request.stream_id)
-        return self._admits and (stream is None or not stream.has_place(self._clock.now_s()))
+        has_place = stream is not None and stream.has_place(request.utterance_index, self._clock.now_s())
+        return self._admits and not has_place
 
     def _tick(self) -> None:
         now_s = self._clock.now_s()

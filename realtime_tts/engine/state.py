@@ -56,8 +56,16 @@ class Stream:
     requests: list["RequestState"] = field(default_factory=list)
     """Those that still run, and those that have ended but are not yet wholly routed."""
 
-    def has_place(self, now_s: float) -> bool:
-        """Whether it speaks already: its next sentence then needs no admission."""
+    utterance_index: int | None = None
+    """The utterance that was let in last."""
+
+    def has_place(self, utterance_index: int, now_s: float) -> bool:
+        """Whether this utterance has begun: its next sentence then needs no admission.
+
+        Another utterance does, also of one who speaks: else those who never stop would keep all others waiting.
+        """
+        if utterance_index != self.utterance_index:
+            return False
         if self.playout_end_s is not None and self.playout_end_s > now_s:
             return True
         return any(request.admitted for request in self.requests)

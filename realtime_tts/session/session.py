@@ -191,6 +191,7 @@ class Session:
             stream_id=self.session_id,
             text=sentence.text,
             voice=settings.voice,
+            utterance_index=utterance.index,
             speed=settings.speed,
             initial_codec_chunk_frames=settings.initial_codec_chunk_frames,
         )
@@ -255,7 +256,7 @@ class Session:
         self._active_s = now_s
         if job.wanted_s is None:
             job.wanted_s = max(job.closed_s, self._last_routed_s)
-        job.on_sent(audio, now_s)
+        job.on_sent(audio, now_s, self._playout.playout_end_s)
         self._playout.record(arrived_at_s=now_s, duration_s=audio.duration_s)
         self._last_routed_s = now_s
         playout_end_s = self._playout.playout_end_s

@@ -151,14 +151,22 @@ class SentenceJob:
             )
         yield SendSentenceDone(self)
 
-    def on_sent(self, audio: SendAudio, now_s: float) -> None:
-        """Moves the clocks of this sentence and of its utterance: `audio` went to the socket at `now_s`."""
+    def on_sent(self, audio: SendAudio, now_s: float, hearing_until_s: float | None) -> None:
+        """Moves the clocks of this sentence and of its utterance: `audio` went to the socket at `now_s`.
+
+        Until `hearing_until_s` the listener hears what was sent before.
+        """
         utterance = self.utterance
         playout_end_s = utterance.ledger.playout_end_s
         # The listener had run dry before this sentence's text was complete: that wait is the text's, not ours.
         starved = playout_end_s is not None and self.ledger.playout_end_s is None and self.closed_s > playout_end_s
-        self.ledger.record(arrived_at_s=now_s, duration_s=audio.duration_s)
-        utterance.ledger.record(arrived_at_s=now_s, duration_s=audio.duration_s, text_starved=starved)
+        self.ledger.record(arrived_at_s=now_s, duration_s=audio.duration_s, hearing_until_s=hearing_until_s)
+        utterance.ledger.record(
+            arrived_at_s=now_s,
+            duration_s=audio.duration_s,
+            text_starved=starved,
+            hearing_until_s=hearing_until_s,
+        )
         self.total_bytes += len(audio.data)
         if utterance.ttfa_s is None:
             ttfp_s = utterance.ledger.report(started_at_s=utterance.began_s).ttfp_s

@@ -1,5 +1,7 @@
 """Who is here: places, refusals, the order of coming, and what is remembered of whom."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,3 +116,16 @@ def test_where_nobody_is_refused_the_load_is_what_it_is() -> None:
     engine.step()
     assert engine._roster.load().streams == 30
     assert engine.status().places is None
+
+
+def test_another_utterance_of_one_who_speaks_waits_like_everybody_else() -> None:
+    """Those who never stop would else keep all others waiting for ever."""
+    config = EngineConfig(max_wait_s=None)
+    engine, _ = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=config)
+    for number in range(100):
+        engine.submit(request(number))
+    waiting = engine.status().waiting_requests
+    engine.submit(dataclasses.replace(request(500, stream="s0"), utterance_index=1))
+    assert engine.status().waiting_requests == waiting + 1
+    engine.submit(request(501, stream="s0"))
+    assert engine._roster.requests["r501"].admitted, "but the next sentence of the same one does not"

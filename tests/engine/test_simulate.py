@@ -201,3 +201,36 @@ def test_costs_are_learnt_to_the_digit_where_they_are_exact() -> None:
     assert costs.frame(30) == pytest.approx(H200.a0_s + 30 * H200.b0_s, rel=0.01)
     assert dataclasses.astuple(costs.decode) == pytest.approx((H200.a1_s, H200.b1_s), rel=0.01)
     assert costs.prefill_s == pytest.approx(H200.prefill_s, rel=0.05)
+
+
+def test_nobody_waits_for_ever_behind_those_who_never_stop() -> None:
+    """Fifty who ask again the moment they are served, on streams of their own, and a hundred who came after them."""
+    listeners = Listeners(EngineConfig(max_wait_s=None))
+    simulation = listeners.simulation
+    asked = dict.fromkeys(range(50), 0)
+    served: list[str] = []
+
+    def ask(user: int) -> None:
+        name = f"u{user}-{asked[user]}"
+        listeners.heard[name] = PlayoutLedger()
+        simulation.engine.submit(SynthesisRequest(name, f"u{user}", "x" * 80, "tone_low", utterance_index=asked[user]))
+        asked[user] += 1
+
+    emit = listeners.emit
+
+    def emit_and_ask_again(events: list[EngineEvent]) -> None:
+        emit(events)
+        for event in events:
+            if isinstance(event, RequestFinished):
+                served.append(event.request_id)
+                if event.request_id.startswith("u"):
+                    user = int(event.request_id[1:].split("-")[0])
+                    simulation.at(simulation.clock.now_s(), lambda user=user: ask(user))  # type: ignore[misc]
+
+    simulation.engine._emit = emit_and_ask_again
+    for user in range(50):
+        simulation.at(0.0, lambda user=user: ask(user))  # type: ignore[misc]
+    for number in range(100):
+        listeners.arrive(1.0, "x" * 80, f"r{number}")
+    simulation.run(60.0)
+    assert {f"r{number}" for number in range(100)} <= set(served)

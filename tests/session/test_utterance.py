@@ -76,3 +76,34 @@ def test_a_single_packet_has_no_continuity_to_speak_of() -> None:
     harness.client(DONE)
     harness.speak_all()
     assert harness.of(AudioDone)[0].metrics.continuity_ok is None
+
+
+def test_a_sentence_that_comes_early_and_in_parts_is_no_gap_while_the_one_before_is_heard() -> None:
+    harness = configured()
+    harness.text("A first sentence that lasts for quite a while. And a second. ")
+    harness.client(DONE)
+    harness.now_s = 0.1
+    harness.speak(harness.submitted[0])
+    heard_s = harness.routed
+    harness.now_s = 0.2
+    harness.audio(harness.submitted[1], slice(0, 1))
+    harness.now_s = heard_s  # its first frame is about to begin: in time
+    harness.audio(harness.submitted[1], slice(1, None))
+    harness.finish(harness.submitted[1])
+    second = harness.of(AudioDone)[1].metrics
+    assert (second.underrun_count, second.max_underrun_ms) == (0, 0.0)
+    assert second.continuity_ok is True
+
+
+def test_an_utterance_sent_ahead_is_judged_by_when_it_is_heard() -> None:
+    harness = configured()
+    for text in ("A first utterance that lasts for quite a while.", "And a second one."):
+        harness.text(text)
+        harness.client(DONE)
+    harness.speak(harness.submitted[0])
+    heard_s = harness.routed
+    harness.audio(harness.submitted[1], slice(0, 1))
+    harness.now_s = heard_s + 0.05
+    harness.audio(harness.submitted[1], slice(1, None))
+    harness.finish(harness.submitted[1])
+    assert harness.of(SessionDone)[1].continuity.max_underrun_ms == 0.0
