@@ -10,8 +10,6 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from random import Random
 
-from websockets.exceptions import InvalidStatus
-
 from bench import trace
 from bench.summary import Outcome, Status
 from bench.take import Take
@@ -98,7 +96,7 @@ class Listener:
                     take.on_message(event, self._clock.now_s())
         except ConnectionRefused as refusal:
             if refusal.status == 503:
-                take.refuse(refusal.message, self._clock.now_s(), retry_after_s(refusal))
+                take.refuse(refusal.message, self._clock.now_s(), refusal.retry_after_s)
             else:
                 take.fail(refusal.message, self._clock.now_s())
         except SessionEnded as end:
@@ -117,13 +115,6 @@ class Listener:
         if self._session is None:
             self._session = await self._connection.enter_async_context(connect(self._plan.url, **self._plan.config))
         return self._session
-
-
-def retry_after_s(refusal: ConnectionRefused) -> float | None:
-    """What the server's HTTP answer says; the client's exception keeps that answer as what it was raised from."""
-    answer = refusal.__context__
-    value = answer.response.headers.get("Retry-After") if isinstance(answer, InvalidStatus) else None
-    return float(value) if value is not None and value.isdigit() else None
 
 
 class Load:

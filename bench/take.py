@@ -74,9 +74,9 @@ class Take:
                 self.fail(f"sentence {index} failed", now_s)
             case AudioDone(total_bytes=total, sentence_index=index) if total != self._sentence_bytes:
                 self.fail(f"sentence {index}: {self._sentence_bytes} of {total} bytes came", now_s)
-            case ServerError(code=code, message=reason):
+            case ServerError(code=code, message=reason, retry_after_ms=retry_after_ms):
                 if code == OVERLOADED:
-                    self.refuse(reason, now_s)
+                    self.refuse(reason, now_s, None if retry_after_ms is None else retry_after_ms / 1000)
                 else:
                     self.fail(f"{code}: {reason}", now_s)
             case SessionDone(continuity=continuity):
@@ -96,7 +96,8 @@ class Take:
         if self._timeline:
             self.fail(f"refused in mid-speech: {reason}", now_s)
             return
-        self._retry_after_s = retry_after_s
+        if self._retry_after_s is None:  # a close that follows says nothing of it
+            self._retry_after_s = retry_after_s
         self._end(Status.REFUSED, reason, now_s)
 
     def fail(self, reason: str, now_s: float) -> None:

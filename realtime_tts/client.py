@@ -54,9 +54,10 @@ class ConnectionRefused(RealtimeTTSError):
 
     code = "connection_refused"
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, status: int | None = None, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.retry_after_s = retry_after_s
 
 
 class SessionEnded(RealtimeTTSError):
@@ -158,8 +159,11 @@ async def connect(url: str, **config: Any) -> AsyncIterator[ClientSession]:
             proxy=None,
         )
     except InvalidStatus as refusal:
-        body = (refusal.response.body or b"").decode("utf-8", "replace")
-        raise ConnectionRefused(f"the server refused: {body[:500]}", refusal.response.status_code) from None
+        answer = refusal.response
+        body = (answer.body or b"").decode("utf-8", "replace")
+        retry_after = answer.headers.get("Retry-After", "")
+        retry_after_s = float(retry_after) if retry_after.isdigit() else None
+        raise ConnectionRefused(f"the server refused: {body[:500]}", answer.status_code, retry_after_s) from None
     except (OSError, InvalidHandshake, InvalidURI) as error:
         raise ConnectionRefused(f"there is no realtime voice server at {url}: {error}") from None
     session = ClientSession(socket)

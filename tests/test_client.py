@@ -173,7 +173,7 @@ async def test_a_full_server_refuses_with_its_status_and_reason() -> None:
         with pytest.raises(ConnectionRefused, match="all 1 sessions are taken") as refused:
             async with connect(url):
                 pass
-    assert refused.value.status == 503
+    assert (refused.value.status, refused.value.retry_after_s) == (503, 5)
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/healthz"])

@@ -75,7 +75,7 @@ def session_done(ttfp_ms: float | None = 300) -> SessionDone:
 
 
 def error(code: str) -> ServerError:
-    return ServerError(code=code, message="why", fatal=True, retryable=True, session_id="s")
+    return ServerError(code=code, message="why", fatal=True, retryable=True, session_id="s", retry_after_ms=1500.0)
 
 
 def played(*events: tuple[float, AnyServerMessage | bytes]) -> Take:
@@ -119,6 +119,7 @@ def test_a_refusal_comes_before_any_audio() -> None:
     take = played((10.2, error("overloaded")))
     take.on_closed(1013, "overloaded", 10.3)
     assert (take.outcome().status, take.outcome().reason) == (Status.REFUSED, "why")
+    assert take.outcome().retry_after_s == 1.5
 
 
 def test_a_close_that_says_try_again_later_is_a_refusal_too() -> None:
