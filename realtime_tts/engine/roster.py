@@ -150,10 +150,10 @@ class Roster:
 
         A stream that starts while others do will have to share with them: sized for the present, its first chunk
         left 120 ms gaps at p95 where 50 listeners came within 3 s.  And the others, who come and go by chance, will be
-        more by their square root now and then: at 0.85 load that took the streams in time from 98.8 to 99.7%.
+        more by twice their square root now and then: at 0.85 load that took the streams in time from 98.8 to 99.9%.
         """
         streams = self._listeners()
-        growth = max(streams - self._history[0][1], math.isqrt(max(0, streams - 1)))
+        growth = max(streams - self._history[0][1], math.isqrt(4 * max(0, streams - 1)))
         growth = max(0, min(growth, self.admission.places - streams)) if self._admits else 0
         return Load(
             costs=self.costs.costs,
