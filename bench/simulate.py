@@ -29,6 +29,7 @@ from bench.results import Run, RunFile
 from bench.summary import Outcome, Packet, Status, judge, table
 from bench.texts import pick_text, spoken_s
 from bench.trace import Arrival
+from realtime_tts.audio.playout import PlayoutLedger
 from realtime_tts.engine.api import AudioReady, EngineEvent, RequestFinished, SynthesisRequest
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
@@ -86,7 +87,7 @@ class _Asked:
         self.text = text
         self.user = user
         self.packets: list[Packet] = []
-        self.playout_end_s = 0.0
+        self.ledger = PlayoutLedger()
 
 
 class Crowd:
@@ -132,10 +133,9 @@ class Crowd:
             if isinstance(event, AudioReady):
                 duration_s = len(event.samples) / tone.SAMPLE_RATE_HZ
                 asked.packets.append(Packet(now_s, duration_s))
-                asked.playout_end_s = max(asked.playout_end_s, now_s) + duration_s
-                self._simulation.engine.routed(
-                    event.request_id, samples=len(event.samples), playout_end_s=asked.playout_end_s
-                )
+                asked.ledger.record(arrived_at_s=now_s, duration_s=duration_s)
+                heard_s = asked.ledger.lead_s(now_s) + now_s
+                self._simulation.engine.routed(event.request_id, samples=len(event.samples), playout_end_s=heard_s)
             else:
                 self._end(event, asked, now_s)
 
@@ -153,7 +153,7 @@ class Crowd:
             self._next(now_s + RETRY_S, asked.user)
         elif self._plan.mode == "listeners":
             thought_s = self._rng.expovariate(1.0 / self._plan.think_s)
-            self._next(max(now_s, asked.playout_end_s) + thought_s, asked.user)
+            self._next(max(now_s, now_s + asked.ledger.lead_s(now_s)) + thought_s, asked.user)
         else:
             self._next(now_s + 0.001, asked.user)
 
