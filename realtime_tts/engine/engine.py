@@ -118,14 +118,14 @@ class Engine:
             self._commit(completion)
         self._watch()
         self._roster.admit()
+        events, self._events = self._events, []
+        if events:
+            self._emit(events)  # before deciding: sound that is made waits for nothing
         launched = False
         for lane in self._lanes:
             if lane not in self._in_flight and (batch := self._scheduler.policy(self.snapshot(lane), lane)):
                 self._launch(lane, batch)
                 launched = True
-        events, self._events = self._events, []
-        if events:
-            self._emit(events)
         return bool(completions or launched or events)
 
     def next_timeout_s(self) -> float | None:
