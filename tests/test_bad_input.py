@@ -16,7 +16,7 @@ from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model
 from realtime_tts.server import ServerLimits
 from realtime_tts.session.limits import SessionLimits
-from tests.base_client import BaseClient, base_client, raw_socket, ws_url
+from tests.base_client import BaseClient, base_client, raw_socket
 from tests.fakes import raises_for, slots, spoken_pcm, until, wrapped
 from tests.neighbour import STREAM, attacked
 from tests.serving import tone_server
@@ -382,10 +382,15 @@ async def test_where_every_sentence_fails_the_session_still_goes_on() -> None:
         await goes_on(client)
 
 
-async def test_more_requests_than_the_engine_holds_end_that_session_with_1013() -> None:
+async def test_a_session_that_is_refused_before_any_sound_ends_with_1013_and_the_one_that_speaks_goes_on() -> None:
     model = tone.build(costs=tone.ToneCosts(a0_s=0.002))
-    async with tone_server(model, config=EngineConfig(max_requests=1)) as (url, _server):
-        async with base_client(url, **STREAM) as client, websockets.asyncio.client.connect(ws_url(url), proxy=None):
-            await client.say("One is here. Two is here.")
-            await ends(client, "overloaded", 1013)
+    text = "This one speaks for quite a while and is not to be disturbed."
+    async with tone_server(model, config=EngineConfig(max_requests=1)) as (url, server):
+        async with base_client(url, **STREAM) as speaker, base_client(url, **STREAM) as refused:
+            await speaker.say(text)
+            await until(lambda: server._engine.status().active_requests == 1)
+            await refused.say("No room for this.")
+            await ends(refused, "overloaded", 1013)
+            utterance = await speaker.utterance()
+            assert utterance.audio == [spoken_pcm(text)]
         await until(lambda: slots(model) == 0)

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from realtime_tts.audio.wav import HEADER_BYTES
+from realtime_tts.client import Audio, connect
 from realtime_tts.engine.models import tone
 from tests.base_client import (
     BaseClient,
@@ -250,3 +252,15 @@ class Dawdler(BaseClient):
             await asyncio.sleep(0.02)
             transport.resume_reading()
             await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole files", "streamed"])
+async def test_the_longest_sentence_at_the_slowest_pace_is_spoken_to_its_end(url: str, streamed: bool) -> None:
+    """77 s of sound: more than may wait unsent where it is streamed, and all of it where it is not."""
+    text = "word " * 58 + "ends."
+    wishes = {"response_format": "pcm" if streamed else "wav", "stream_audio": streamed, "speed": 0.25}
+    async with connect(url, **wishes) as session, asyncio.timeout(30):
+        await session.send_text(text)
+        await session.done()
+        data = b"".join([event.data async for event in session.utterance() if isinstance(event, Audio)])
+    assert data[0 if streamed else HEADER_BYTES :] == spoken_pcm(text, speed=0.25)

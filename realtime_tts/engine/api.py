@@ -63,6 +63,8 @@ class SynthesisRequest:
     voice: str
     speed: float = 1.0
     utterance_index: int = 0
+    streamed: bool = True
+    """False where nothing is sent before all is made, such as a whole file: then its sound may pile up unsent."""
     initial_codec_chunk_frames: int | None = None
     """Overrides the dynamic initial chunk."""
 

@@ -176,7 +176,9 @@ class Engine:
             if upstream.output.count == progress.consumed and not upstream.finished:
                 return None
         pending_frames = state.source.output.count - state.decoder.consumed
-        if pending_frames >= PENDING_CHUNKS * self.model.chunk_plan.max_frames:
+        plan = self.model.chunk_plan
+        first_frames = (state.request.initial_codec_chunk_frames or 0) + plan.right_context_frames
+        if pending_frames >= max(PENDING_CHUNKS * plan.max_frames, first_frames):
             return None
         # Frames that wait to be decoded are worth their sound: the less of it, the more urgent the next frame.
         due_s += pending_frames * self.model.info.frame_s
@@ -189,7 +191,8 @@ class Engine:
         )
         if not ready or decoder.in_flight:
             return None
-        if state.samples_unrouted >= self._config.max_unrouted_s * self.model.info.sample_rate_hz:
+        limit = self._config.max_unrouted_s * self.model.info.sample_rate_hz
+        if state.request.streamed and state.samples_unrouted >= limit:
             return None
         return Candidate(
             due_s,

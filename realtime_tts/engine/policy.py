@@ -95,10 +95,10 @@ def playout_deadline(snapshot: Snapshot, lane: str) -> Batch | None:
 
 def _large_enough(rows: Sequence[Candidate], load: Load, now_s: float) -> list[Candidate]:
     """The rows whose pending frames make a chunk now.  The one loop over all streams, so the sizes are tabled."""
-    first = load.plan.snapped(initial_frames(load, complete=False))
-    enough_s = [now_s + enough_below_s(load, frames) for frames in range(load.plan.max_frames + 1)]
     if load.plan.shapes:  # a size that snaps down is reached earlier
         return [row for row in rows if row.complete or row.pending_frames >= _target(row, load, now_s)]
+    first = initial_frames(load, complete=False)
+    enough_s = [now_s + enough_below_s(load, frames) for frames in range(load.plan.max_frames + 1)]
     last = load.plan.max_frames
     return [
         row
@@ -129,7 +129,10 @@ def _frames(row: Candidate, load: Load, now_s: float) -> int:
         target = load.plan.snapped(max(target, affordable_frames(load, lead_s=row.deadline_s - now_s)))
     elif row.initial_frames is None and not row.complete:
         target = load.plan.max_frames  # those it had to wait for beyond its target cost next to nothing more
-    return min(row.pending_frames, target)
+    frames = min(row.pending_frames, target)
+    if row.complete and frames == row.pending_frames:
+        return frames  # the stream's end has whatever size is left
+    return min(load.plan.snapped(frames), row.pending_frames)
 
 
 def _decode_now(eligible: Sequence[Candidate], load: Load, now_s: float, max_batch: int) -> bool:

@@ -192,6 +192,7 @@ class Session:
             text=sentence.text,
             voice=settings.voice,
             utterance_index=utterance.index,
+            streamed=settings.stream_audio,
             speed=settings.speed,
             initial_codec_chunk_frames=settings.initial_codec_chunk_frames,
         )
@@ -224,11 +225,19 @@ class Session:
         if isinstance(event, RequestFinished):
             del self._submitted[event.request_id]
             job.finished = event
-            if event.error is not None and event.error.close_code is not None:
+            if event.error is not None and event.error.close_code is not None and self._is_first(job):
                 return self.fail(event.error)
         else:
             job.held.append(event.samples)
         return list(self._advance())
+
+    def _is_first(self, job: SentenceJob) -> bool:
+        """Whether nothing was heard of its utterance and nothing before it is still to come.
+
+        Else an error is its sentence's alone: what is being spoken is never cut off for what was to follow.
+        """
+        utterance = self._utterances[0]
+        return utterance.jobs[0] is job and job.index == 0 and not job.started
 
     def _advance(self) -> Iterator[Output]:
         """Passes on whatever is next in the order of hearing, as far as it is there."""

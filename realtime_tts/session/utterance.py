@@ -147,6 +147,7 @@ class SentenceJob:
                     retryable=error.retryable,
                     session_id=session_id,
                     sentence_index=self.index,
+                    retry_after_ms=None if error.retry_after_s is None else error.retry_after_s * 1000,
                 )
             )
         yield SendSentenceDone(self)

@@ -1,5 +1,7 @@
 """The loop: exact audio, one end for every request, nothing left behind, one failure is one request's own."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from realtime_tts.clock import VirtualClock
 from realtime_tts.engine.api import AudioReady, FinishReason
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
+from realtime_tts.engine.policy import SCHEDULERS
 from realtime_tts.engine.stage import StageOutput
 from realtime_tts.errors import EngineUnavailable, Overloaded, SynthesisFailed
 from tests.fakes import (
@@ -180,3 +183,23 @@ def test_a_client_who_does_not_read_stops_its_own_generation_and_no_other_s() ->
     engine.end_stream("s0")
     engine.step()
     assert slots(model) == 0
+
+
+def test_what_is_sent_as_a_whole_may_pile_up_unsent_until_it_is_whole() -> None:
+    engine, events = make_engine(tone.build(), config=EngineConfig(max_unrouted_s=2.0))
+    engine.submit(dataclasses.replace(request(0, "x" * 300), streamed=False))
+    run_to_end(engine)
+    assert ends_of(events, "r0")[0].reason is FinishReason.COMPLETE
+
+
+@pytest.mark.parametrize("frames", [1, 49, 50, 51, 100, 1000])
+@pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
+def test_any_initial_chunk_that_a_client_may_wish_for_comes_to_its_end(frames: int, scheduler: str) -> None:
+    """Larger ones than the usual credit too: the frame stage must be let on until the first chunk is there."""
+    engine, events = make_engine(tone.build(), config=EngineConfig(scheduler=scheduler))
+    engine.submit(dataclasses.replace(request(0, "x" * 300), initial_codec_chunk_frames=frames, streamed=False))
+    run_to_end(engine)
+    (end,) = ends_of(events, "r0")
+    assert end.reason is FinishReason.COMPLETE
+    assert end.metrics is not None
+    assert end.metrics.initial_chunk_frames == min(frames, 240)

@@ -1,5 +1,7 @@
 """Who is served next: the listener who runs dry first, in chunks that keep everybody in sound."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,3 +173,15 @@ def test_fixed_sizes_wait_for_their_size() -> None:
     assert batch is not None
     assert batch.rows[0].frames == 4
     assert SCHEDULERS["round_robin"].policy(snapshot([first], []), "code2wav") is None
+
+
+@given(rows, st.booleans())
+def test_where_only_some_shapes_are_quick_every_chunk_but_a_stream_s_last_has_one(
+    decode: list[Candidate], shared: bool
+) -> None:
+    each = snapshot(decode, [], shared=shared)
+    plan = dataclasses.replace(PLAN, shapes=(1, 4, 16))
+    each = dataclasses.replace(each, load=dataclasses.replace(each.load, plan=plan))
+    batch = playout_deadline(each, "gpu" if shared else "code2wav")
+    for chosen in batch.rows if batch else ():
+        assert chosen.frames in plan.shapes or (chosen.complete and chosen.frames == chosen.pending_frames)

@@ -252,3 +252,20 @@ def test_idle_time_counts_from_the_last_thing_that_happened() -> None:
     harness.now_s = 95.0
     harness.client({"type": "session.keepalive"})
     assert harness.session.deadline_s == pytest.approx(100.0)
+
+
+def test_a_refused_utterance_that_was_sent_ahead_never_cuts_off_what_is_being_spoken() -> None:
+    harness = configured()
+    for text in ("One is here.", "Two is here."):
+        harness.text(text)
+        harness.client(DONE)
+    first, second = harness.submitted
+    harness.audio(first, slice(0, 3))
+    harness.finish(second, Overloaded("full", retry_after_s=2.0))
+    assert not harness.of(Close)
+    harness.audio(first, slice(3, None))
+    harness.finish(first)
+    assert [done.error for done in harness.of(AudioDone)] == [False, True]
+    (error,) = harness.of(ServerError)
+    assert (error.code, error.fatal, error.retry_after_ms) == ("overloaded", False, 2000.0)
+    assert [done.total_sentences for done in harness.of(SessionDone)] == [1, 1]
