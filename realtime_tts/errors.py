@@ -110,12 +110,6 @@ class NothingToSpeak(SynthesisError):
     code = "nothing_to_speak"
 
 
-class SynthesisTruncated(SynthesisError):
-    """The model's frame budget ended before the sentence did."""
-
-    code = "synthesis_truncated"
-
-
 class Overloaded(RealtimeTTSError):
     """One listener more would leave somebody without sound: refused before any audio."""
 
