@@ -106,6 +106,9 @@ class _Echo:
     def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
         pass
 
+    def playout(self, stream_id: str, playout_end_s: float) -> None:
+        pass
+
     def end_stream(self, stream_id: str) -> None:
         pass
 

@@ -104,6 +104,13 @@ class SynthesisFailed(SynthesisError):
     retryable = True
 
 
+class SynthesisTruncated(SynthesisError):
+    """The model did not come to the end of the text: what was made has been sent."""
+
+    code = "synthesis_truncated"
+    retryable = True
+
+
 class NothingToSpeak(SynthesisError):
     """The text holds nothing that this voice can pronounce."""
 

@@ -218,6 +218,7 @@ class FakeEngine:
         self.running: dict[str, EventSink] = {}
         self.cancelled: list[str] = []
         self.routed_samples: dict[str, int] = {}
+        self.playout_end_s: dict[str, float] = {}
 
     def submit(self, request: SynthesisRequest, sink: EventSink) -> None:
         self.requests.append(request)
@@ -227,6 +228,9 @@ class FakeEngine:
         if sink := self.running.pop(request_id, None):
             self.cancelled.append(request_id)
             sink(RequestFinished(request_id, FinishReason.CANCELLED))
+
+    def playout(self, stream_id: str, playout_end_s: float) -> None:
+        self.playout_end_s[stream_id] = playout_end_s
 
     def end_stream(self, stream_id: str) -> None:
         for request in self.requests:

@@ -31,8 +31,12 @@ class ModelInfo:
     samples_per_frame: int
     voices: tuple[Voice, ...]
     default_voice: str | None
-    has_speed: bool = False
-    """Whether `SynthesisRequest.speed` may be other than 1.0."""
+    fields: frozenset[str] = frozenset()
+    """The optional fields of `session.config` that it honours, by their names on the wire: speed, seed, temperature,
+    top_k, top_p, repetition_penalty, max_new_tokens, instructions, ref_audio, ref_text, x_vector_only_mode,
+    speaker_embedding, word_timestamps, and pronunciations where it reads IPA."""
+    task_type: str | None = None
+    """What a model of several kinds was trained for: CustomVoice, VoiceDesign or Base."""
 
     def __post_init__(self) -> None:
         if self.default_voice is not None and self.default_voice not in self.voice_names:
@@ -46,6 +50,31 @@ class ModelInfo:
     def frame_s(self) -> float:
         """Seconds of audio in one codec frame."""
         return self.samples_per_frame / self.sample_rate_hz
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a model draws its codes.  None leaves a value to the model."""
+
+    seed: int | None = None
+    """The same seed, text and voice give the same sound, whatever else runs."""
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    repetition_penalty: float | None = None
+    max_new_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A recording whose voice is to be used.  `key` is a digest of its content, for whoever keeps what it computes."""
+
+    key: str
+    samples: Samples
+    sample_rate_hz: int
+    text: str | None = None
+    """What is said in it."""
+    x_vector_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +96,20 @@ class SynthesisRequest:
     """False where nothing is sent before all is made, such as a whole file: then its sound may pile up unsent."""
     initial_codec_chunk_frames: int | None = None
     """Overrides the dynamic initial chunk."""
+    language: str | None = None
+    """A primary BCP-47 subtag; None leaves it to the model or the voice."""
+    sampling: Sampling = Sampling()
+    pronunciations: tuple[tuple[str, str], ...] = ()
+    """Words of `text` and their IPA, for models whose `fields` name `pronunciations`."""
+    instructions: str | None = None
+    reference: Reference | None = None
+    speaker_embedding: tuple[float, ...] | None = None
 
 
 class FinishReason(StrEnum):
     COMPLETE = "complete"
+    TRUNCATED = "truncated"
+    """All that was made has been sent, but the model did not come to the end of the text."""
     CANCELLED = "cancelled"
     ERROR = "error"
 
@@ -103,6 +142,25 @@ class AudioReady:
 
 
 @dataclass(frozen=True, slots=True)
+class Word:
+    """When a word is heard.  `[start, end)` are its characters in the request's text; times count from its first
+    sample."""
+
+    start: int
+    end: int
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class WordsReady:
+    """The next words of a request, in order; they come before the sound that they belong to."""
+
+    request_id: str
+    words: tuple[Word, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RequestFinished:
     """The last event of every request, exactly once, however it ended."""
 
@@ -113,7 +171,7 @@ class RequestFinished:
     error: RealtimeTTSError | None = None
 
 
-EngineEvent: TypeAlias = AudioReady | RequestFinished
+EngineEvent: TypeAlias = AudioReady | WordsReady | RequestFinished
 EventSink: TypeAlias = Callable[[EngineEvent], None]
 
 
@@ -144,7 +202,14 @@ class EngineHandle(Protocol):
     def submit(self, request: SynthesisRequest, sink: EventSink) -> None: ...
 
     def cancel(self, request_id: str) -> None:
-        """Ends a request at any moment.  Unknown or finished ids are ignored: cancels race with the end."""
+        """Ends a request at any moment, and forgets what of its sound is still unsent.
+
+        Unknown or finished ids are ignored: cancels race with the end.
+        """
+        ...
+
+    def playout(self, stream_id: str, playout_end_s: float) -> None:
+        """Corrects when a listener will run dry, such as after a barge-in has emptied its buffer."""
         ...
 
     def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:

@@ -14,6 +14,7 @@ from realtime_tts.engine.api import (
     FinishReason,
     RequestFinished,
     SynthesisRequest,
+    WordsReady,
 )
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.executor import Completion, Executor, Launch
@@ -21,7 +22,7 @@ from realtime_tts.engine.policy import SCHEDULERS, Batch, Candidate, Snapshot, S
 from realtime_tts.engine.roster import Roster
 from realtime_tts.engine.stage import Model, StageInput, StageOutput
 from realtime_tts.engine.state import RequestState
-from realtime_tts.errors import EngineUnavailable, NothingToSpeak, RealtimeTTSError, SynthesisFailed
+from realtime_tts.errors import EngineUnavailable, NothingToSpeak, RealtimeTTSError, SynthesisFailed, SynthesisTruncated
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +90,12 @@ class Engine:
         """Ends a request at any moment.  Unknown ids are ignored: a cancel races with the end."""
         if state := self._roster.requests.get(request_id):
             self._end(state, FinishReason.CANCELLED)
+        else:
+            self._roster.forget_unrouted(request_id)
+
+    def playout(self, stream_id: str, playout_end_s: float) -> None:
+        """Corrects when a listener will run dry."""
+        self._roster.playout(stream_id, playout_end_s)
 
     def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
         """Notes that `samples` more of a request went to its listener, who will run dry at `playout_end_s`."""
@@ -283,6 +290,9 @@ class Engine:
             progress = state.stages[index]
             progress.output.append(output.values)
             progress.finished = output.finished
+            state.truncated |= output.truncated
+            if output.words:
+                self._events.append(WordsReady(state.request_id, output.words))
         if state.ended is None:
             self._finish_if_done(state)
 
@@ -306,7 +316,11 @@ class Engine:
             return
         if state.samples_out:
             self._roster.admission.observe_request(state.samples_out / self.model.info.sample_rate_hz)
-            self._end(state, FinishReason.COMPLETE)
+            if state.truncated:
+                truncation = SynthesisTruncated("the model did not come to the end of this sentence")
+                self._end(state, FinishReason.TRUNCATED, truncation)
+            else:
+                self._end(state, FinishReason.COMPLETE)
         else:
             self._end(state, FinishReason.ERROR, NothingToSpeak("the model found nothing to speak in this text"))
 

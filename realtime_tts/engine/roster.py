@@ -118,6 +118,15 @@ class Roster:
         if state.ended is not None and not state.samples_unrouted:
             self._forget(state)
 
+    def forget_unrouted(self, request_id: str) -> None:
+        """What of an ended request is still unsent will never be."""
+        if (state := self._unrouted.get(request_id)) is not None:
+            self._forget(state)
+
+    def playout(self, stream_id: str, playout_end_s: float) -> None:
+        if (stream := self._streams.get(stream_id)) is not None and stream.playout_end_s is not None:
+            stream.playout_end_s = playout_end_s
+
     def of_stream(self, stream_id: str) -> list[RequestState]:
         """A listener's requests that have not ended."""
         stream = self._streams.get(stream_id)

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from realtime_tts.engine.api import ModelInfo, SynthesisRequest
+from realtime_tts.engine.api import ModelInfo, SynthesisRequest, Word
 from realtime_tts.engine.chunking import Chunk, ChunkPlan
 from realtime_tts.engine.cost import PipelineCosts
 from realtime_tts.errors import RealtimeTTSError
@@ -36,12 +36,15 @@ class StageOutput:
     """What one row gave: frames `(n, width)`, or from the last stage float32 samples `(n,)` in [-1, 1].
 
     The last stage gives exactly `chunk.frames * samples_per_frame` samples.  `finished` (not read from the last
-    stage) says that this row will give no more.  `error` fails this row's request alone.
+    stage) says that this row will give no more; `truncated` that it came to no natural end.  `error` fails this row's
+    request alone.  `words` are those whose times have become known.
     """
 
     values: npt.NDArray[np.generic]
     finished: bool = False
+    truncated: bool = False
     error: RealtimeTTSError | None = None
+    words: tuple[Word, ...] = ()
 
 
 class Stage(Protocol):

@@ -87,6 +87,7 @@ class RequestState:
     chunks: int = 0
     samples_out: int = 0
     samples_routed: int = 0
+    truncated: bool = False
     ended: FinishReason | None = None
 
     @property

@@ -82,6 +82,9 @@ class EngineWorker:
     def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
         self._command(lambda: self._engine.routed(request_id, samples=samples, playout_end_s=playout_end_s))
 
+    def playout(self, stream_id: str, playout_end_s: float) -> None:
+        self._command(lambda: self._engine.playout(stream_id, playout_end_s))
+
     def end_stream(self, stream_id: str) -> None:
         self._command(lambda: self._engine.end_stream(stream_id))
 

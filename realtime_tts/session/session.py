@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from realtime_tts.audio.playout import PlayoutLedger
-from realtime_tts.engine.api import EngineEvent, ModelInfo, RequestFinished, SynthesisRequest
+from realtime_tts.engine.api import AudioReady, EngineEvent, ModelInfo, RequestFinished, SynthesisRequest
 from realtime_tts.errors import InvalidConfig, RealtimeTTSError, TextTooLong
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import (
@@ -227,7 +227,7 @@ class Session:
             job.finished = event
             if event.error is not None and event.error.close_code is not None and self._is_first(job):
                 return self.fail(event.error)
-        else:
+        elif isinstance(event, AudioReady):
             job.held.append(event.samples)
         return list(self._advance())
 

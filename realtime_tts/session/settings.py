@@ -125,7 +125,7 @@ def _language(name: str, info: ModelInfo) -> str:
 
 
 def _speed(speed: float, info: ModelInfo) -> float:
-    if speed != 1.0 and not info.has_speed:
+    if speed != 1.0 and "speed" not in info.fields:
         raise InvalidConfig(f"speed: {info.name} speaks at its own pace only")
     return _between("speed", speed, MIN_SPEED, MAX_SPEED)
 

@@ -152,7 +152,7 @@ def info() -> ModelInfo:
         samples_per_frame=SAMPLES_PER_FRAME,
         voices=VOICES,
         default_voice=VOICES[0].name,
-        has_speed=True,
+        fields=frozenset({"speed"}),
     )
 
 

@@ -71,7 +71,7 @@ def _info(styles: dict[str, Style]) -> ModelInfo:
         samples_per_frame=SAMPLES_PER_FRAME,
         voices=voices_of(styles),
         default_voice=DEFAULT_VOICE,
-        has_speed=True,
+        fields=frozenset({"speed"}),
     )
 
 
