@@ -22,6 +22,7 @@ from realtime_tts.session.messages import SessionCreated
 RETRY_AFTER_S = 1.0
 """When a user who was refused, or failed, comes again, where the server does not say."""
 PROGRESS_EVERY_S = 1.0
+STALLED_TEXT = "This goes on and on, and nobody takes it from the socket. " * 500
 
 Tell = Callable[[str], None]
 
@@ -52,6 +53,8 @@ class Plan:
     To the server a connection is one listener, who still hears the utterance before: it may take its time with the
     next.  So this goes with users who do hear the end; the others would count that time as an underrun.
     """
+    stalled: int = 0
+    """So many more clients ask for a long text and never read a word of it: no one else may notice."""
     config: dict[str, str | int | float] = field(default_factory=dict)
     """Fields of `session.config`."""
 
@@ -134,6 +137,7 @@ class Load:
         driving = asyncio.create_task(self._drive())
         stopping = asyncio.create_task((stop or asyncio.Event()).wait())
         progress = asyncio.create_task(self._report_progress(tell))
+        stalled = [asyncio.create_task(self._stall()) for _ in range(self._plan.stalled)]
         try:
             await asyncio.wait(
                 (driving, stopping),
@@ -141,8 +145,9 @@ class Load:
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
-            for task in (driving, stopping, progress):
+            for task in (driving, stopping, progress, *stalled):
                 task.cancel()
+            await asyncio.gather(*stalled, return_exceptions=True)
             with suppress(asyncio.CancelledError):
                 await driving  # raises what went wrong in the test itself
             await asyncio.gather(*(listener.hang_up() for listener in self._listeners()))
@@ -218,6 +223,13 @@ class Load:
             if take.status is not Status.OK:
                 await self._come_again_after(take)
             intended_s = self._watch.now_s() + rng.expovariate(1 / self._plan.think_s)
+
+    async def _stall(self) -> None:
+        """Asks, and never reads: the library takes a few frames from the socket, then nothing."""
+        async with connect(self._plan.url, **self._plan.config) as session:
+            await session.send_text(STALLED_TEXT)
+            await session.done()
+            await asyncio.Event().wait()
 
     async def _come_again_after(self, take: Take) -> None:
         wait_s = RETRY_AFTER_S if take.retry_after_s is None else take.retry_after_s

@@ -50,6 +50,7 @@ def planned(args: argparse.Namespace) -> Plan:
         think_s=args.think,
         sentences=args.sentences,
         seed=args.seed,
+        stalled=args.stalled,
         keep_connections=connections == "user",
         config={name: value for name, value in config.items() if value is not None},
     )
@@ -122,6 +123,8 @@ async def measure(args: argparse.Namespace, plan: Plan) -> tuple[Run, list[Arriv
 
 def described(plan: Plan) -> str:
     """A plan in a few words."""
+    if plan.stalled:
+        return f"{described(replace(plan, stalled=0))}, {plan.stalled} who never read"
     if plan.mode == "open":
         return f"open, {len(plan.arrivals)} in {plan.duration_s:.0f} s"
     think = f", think {plan.think_s:g} s" if plan.mode == "listeners" else ""
@@ -173,6 +176,7 @@ exit status: 0; 1 where --max-underrun-p95-ms is passed or nobody heard anything
         help="one a user, kept from request to request, which goes with users who hear the end (the default of "
         "listeners), or a new one for each request (the default of the others)",
     )
+    kind.add_argument("--stalled", type=int, default=0, help="so many more clients who never read (default: none)")
     kind.add_argument("--voice", help="a voice of the server's (default: its own default)")
     kind.add_argument("--sample-rate", type=int, help="8000 to 48000 Hz (default: the model's)")
     kind.add_argument("--seed", type=int, default=0, help="which random texts and times (default: %(default)s)")

@@ -136,7 +136,7 @@ class Crowd:
                 asked.ledger.record(arrived_at_s=now_s, duration_s=duration_s)
                 heard_s = asked.ledger.lead_s(now_s) + now_s
                 self._simulation.engine.routed(event.request_id, samples=len(event.samples), playout_end_s=heard_s)
-            else:
+            elif isinstance(event, RequestFinished):
                 self._end(event, asked, now_s)
 
     def _end(self, event: RequestFinished, asked: _Asked, now_s: float) -> None:

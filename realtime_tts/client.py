@@ -26,6 +26,7 @@ from websockets.exceptions import (
 )
 
 from realtime_tts.errors import RealtimeTTSError
+from realtime_tts.session.framing import HEADER_BYTES, FrameHeader
 from realtime_tts.session.messages import (
     AnyServerMessage,
     AudioStart,
@@ -43,7 +44,9 @@ class Audio:
     """One binary frame, of the sentence that `start` began."""
 
     data: bytes
+    """Without its header."""
     start: AudioStart
+    header: FrameHeader | None = None
 
 
 ClientEvent: TypeAlias = AnyServerMessage | Audio
@@ -76,18 +79,34 @@ class ClientSession:
     def __init__(self, socket: websockets.asyncio.client.ClientConnection) -> None:
         self._socket = socket
         self._start: AudioStart | None = None
+        self._starts: dict[int, AudioStart] = {}
+        """By the number of their context."""
 
     async def configure(self, **fields: Any) -> None:
         """Sends `session.config`; what is left out stays as it is.  See protocol.md for the fields."""
         await self._send({"type": "session.config", **fields})
 
-    async def send_text(self, text: str) -> None:
+    async def send_text(self, text: str, context_id: str | None = None) -> None:
         """Any slice of text, down to one character."""
-        await self._send({"type": "input.text", "text": text})
+        await self._send({"type": "input.text", "text": text, "context_id": context_id})
 
-    async def done(self) -> None:
+    async def flush(self, context_id: str | None = None) -> None:
+        """Speaks what was sent so far, though its sentence has not ended; the utterance stays open."""
+        await self._send({"type": "input.flush", "context_id": context_id})
+
+    async def done(self, context_id: str | None = None) -> None:
         """Ends the utterance: what was sent so far is spoken to its end."""
-        await self._send({"type": "input.done"})
+        await self._send({"type": "input.done", "context_id": context_id})
+
+    async def cancel(self, context_id: str | None = None, *, playback_offset_ms: float | None = None) -> None:
+        """Barge-in: stops at once.  `audio.cancelled` says what was heard; no audio of the context follows it."""
+        message = {"type": "input.cancel", "context_id": context_id, "playback_offset_ms": playback_offset_ms}
+        await self._send(message)
+
+    async def report(self, played_ms: float, buffered_ms: float | None = None, context_id: str | None = None) -> None:
+        """Tells how much sound of the context was played, so that the server need not reckon it."""
+        message = {"type": "playback.report", "context_id": context_id, "played_ms": played_ms}
+        await self._send({**message, "buffered_ms": buffered_ms})
 
     async def keepalive(self) -> None:
         await self._send({"type": "session.keepalive"})
@@ -129,12 +148,18 @@ class ClientSession:
 
     def _event(self, frame: str | bytes) -> ClientEvent | None:
         if isinstance(frame, bytes):
-            assert self._start is not None, "the server sent audio before any audio.start"
-            return Audio(frame, self._start)
+            return self._audio(frame)
         message = decode_server_message(frame)
         if isinstance(message, AudioStart):
-            self._start = message
+            self._start = self._starts[message.context_number] = message
         return message
+
+    def _audio(self, frame: bytes) -> Audio:
+        assert self._start is not None, "the server sent audio before any audio.start"
+        if not self._start.frame_header:
+            return Audio(frame, self._start)
+        header = FrameHeader.unpack(frame)
+        return Audio(frame[HEADER_BYTES:], self._starts[header.context_number], header)
 
     async def _send(self, message: dict[str, Any]) -> None:
         try:
@@ -144,10 +169,10 @@ class ClientSession:
 
 
 @asynccontextmanager
-async def connect(url: str, **config: Any) -> AsyncIterator[ClientSession]:
+async def connect(url: str, *, api_key: str | None = None, **config: Any) -> AsyncIterator[ClientSession]:
     """Opens a session at `url` (http, https, ws or wss; the protocol's path is added where there is none).
 
-    `config` are fields of `session.config`; without any, audio is streamed as PCM.
+    `config` are fields of `session.config`; without any, audio is streamed as PCM.  `api_key` is sent as a bearer.
     Raises `ConnectionRefused` where the server refuses, or where there is none.
     """
     try:
@@ -157,6 +182,7 @@ async def connect(url: str, **config: Any) -> AsyncIterator[ClientSession]:
             compression=None,
             max_size=MAX_FRAME_BYTES,
             proxy=None,
+            additional_headers=None if api_key is None else {"Authorization": f"Bearer {api_key}"},
         )
     except InvalidStatus as refusal:
         answer = refusal.response

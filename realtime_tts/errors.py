@@ -89,6 +89,20 @@ class TextTooLong(RealtimeTTSError):
     retryable = True
 
 
+class TooManyContexts(RealtimeTTSError):
+    """As many contexts are open as may be; nothing of the message was taken.  Finish or cancel one first."""
+
+    code = "too_many_contexts"
+    retryable = True
+
+
+class SessionEnding(RealtimeTTSError):
+    """The session is about to end, as `session.expiring` told: nothing new begins.  Connect again."""
+
+    code = "session_ending"
+    retryable = True
+
+
 # -- What an engine answers -------------------------------------------------------------------------------------------
 
 

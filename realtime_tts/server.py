@@ -2,32 +2,38 @@
 
 import asyncio
 import errno
-import logging
 import secrets
-import socket
-from collections.abc import AsyncIterator
+import ssl
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from aiohttp import WSMsgType, web
+from aiohttp import hdrs, web
 
+from realtime_tts.access import API_PREFIX, CALLER, METRICS_PATH, Access, AccessRules, Refused, over_quota, problem
+from realtime_tts.auth import TOKEN_LIFE_S, TokenStore
 from realtime_tts.clock import Clock, unix_time_s
+from realtime_tts.door import Door, DoorLimits, Handler, open_door
 from realtime_tts.engine.api import EngineHandle
 from realtime_tts.errors import CannotListen, ServerStopping
-from realtime_tts.session.connection import Connection
+from realtime_tts.quota import QuotaExceeded
+from realtime_tts.session.connection import Connection, FetchesReference, no_references
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.protocol import PROTOCOL, STREAM_PATH
+from realtime_tts.session.observer import NoObserver, SessionObserver
+from realtime_tts.session.protocol import STREAM_PATH
 from realtime_tts.session.session import Session
+from realtime_tts.ws_transport import (
+    CLOSE_TIMEOUT_S,
+    ExplainedWebSocket,
+    WebSocketTransport,
+    give_up_on_silent_peers,
+    ping,
+)
 
-log = logging.getLogger(__name__)
-
-PING_INTERVAL_S = 20.0
-UNACKNOWLEDGED_S = 60
-CLOSE_TIMEOUT_S = 5.0
 RETRY_AFTER_S = 5
+TOKEN_PATH = "/v1/realtime/tokens"
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -42,69 +48,111 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
+SECURITY_HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+    "Server": "realtime-tts",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
     max_sessions: int = 512
     """One more is refused before it is accepted, with 503 and Retry-After."""
+    max_body_bytes: int = 16 * 1024 * 1024
+    """Of an HTTP request; more is refused with 413."""
+    token_life_s: float = TOKEN_LIFE_S
     session: SessionLimits = field(default_factory=SessionLimits)
+    door: DoorLimits = field(default_factory=DoorLimits)
 
 
-class WebSocketTransport:
-    """aiohttp's WebSocket as a session's `Transport`."""
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """What the server works with, beside its engine.  By default nobody is asked for a key."""
 
-    def __init__(self, socket: web.WebSocketResponse, request: web.Request) -> None:
-        self._socket = socket
-        self._request = request
-
-    async def receive(self) -> str | bytes | None:
-        message = await self._socket.receive()
-        if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
-            data: str | bytes = message.data
-            return data
-        return None
-
-    async def send_text(self, data: bytes) -> None:
-        await self._socket.send_frame(data, WSMsgType.TEXT)
-
-    async def send_bytes(self, data: bytes) -> None:
-        await self._socket.send_bytes(data)
-
-    async def close(self, code: int, reason: str) -> None:
-        await self._socket.close(code=code, message=reason.encode())
-
-    def abort(self) -> None:
-        if self._request.transport is not None:
-            self._request.transport.abort()
+    access: AccessRules = field(default_factory=AccessRules)
+    observer: SessionObserver = field(default_factory=NoObserver)
+    fetch_reference: FetchesReference = no_references
+    add_routes: Callable[[web.Application], None] | None = None
+    """Adds the HTTP API.  Its requests below /v1/ come with `request[CALLER]`."""
+    metrics_text: Callable[[], bytes] | None = None
+    """Prometheus text for GET /metrics."""
+    on_refused: Callable[[str], None] | None = None
+    """Told the code of each refusal before accept."""
 
 
 class Server:
-    """Sessions over one engine.  `app` is its aiohttp application."""
+    """Sessions over one engine.  `app` is its aiohttp application; it is only guarded inside `listening`."""
 
-    def __init__(self, engine: EngineHandle, clock: Clock, limits: ServerLimits | None = None) -> None:
+    def __init__(
+        self,
+        engine: EngineHandle,
+        clock: Clock,
+        limits: ServerLimits | None = None,
+        options: ServerOptions | None = None,
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._limits = limits or ServerLimits()
+        self._options = options or ServerOptions()
+        self._tokens = TokenStore(clock, self._limits.token_life_s)
+        self._access = Access(self._options.access, self._tokens, clock)
         self._connections: dict[Connection, asyncio.Task[None]] = {}
         self._places_taken = 0
+        self._at_work = 0
+        self._quiet = asyncio.Event()
+        """Set while no request is at work, a session being one."""
+        self._quiet.set()
+        self._drained_by_s: float | None = None
         self._stopping = False
-        self.app = web.Application()
-        self.app.on_response_prepare.append(_security_headers)
+        self.door = Door(self._limits.door)
+        self.app = web.Application(client_max_size=self._limits.max_body_bytes)
+        self.app.on_response_prepare.append(self._dress)
+        self._add_routes()
+
+    def _add_routes(self) -> None:
         self.app.add_routes(
             [
                 web.get(STREAM_PATH, self._stream),
+                web.post(TOKEN_PATH, self._issue_token),
                 web.get("/healthz", self._healthz),
                 web.get("/readyz", self._readyz),
-                web.get("/v1/audio/voices", self._voices),
                 web.get("/", self._demo),
                 web.static("/static", demo_folder()),
             ]
         )
+        if self._options.metrics_text is not None:
+            self.app.add_routes([web.get(METRICS_PATH, self._metrics)])
+        if self._options.add_routes is not None:
+            self._options.add_routes(self.app)
+        else:
+            self.app.add_routes([web.get("/v1/audio/voices", self._voices)])
 
     @property
     def active_sessions(self) -> int:
         return len(self._connections)
+
+    # -- How it ends ---------------------------------------------------------------------------------------------------
+
+    async def drain(self, deadline_s: float) -> None:
+        """Takes nothing new, lets what has begun come to its end, and stops: after `deadline_s` in any case.
+
+        Still listens meanwhile, to answer newcomers with 503.  May be cancelled, to stop at once.
+        """
+        if self._drained_by_s is None:
+            self._drained_by_s = self._clock.now_s() + deadline_s
+        for connection in list(self._connections):
+            connection.expire("drain", deadline_s)
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self._quiet.wait()
+        except TimeoutError:
+            pass  # those who are left are told by `stop`
+        finally:
+            self._stopping = True
+        await self.stop()
 
     async def stop(self) -> None:
         """Tells every client why, and waits for their goodbyes.
@@ -112,44 +160,108 @@ class Server:
         Before aiohttp's own clean-up, which stops reading: it would wait in vain for an answer to each close.
         """
         self._stopping = True
-        for connection in self._connections:
+        for connection in list(self._connections):
             connection.end(ServerStopping("the server is stopping; connect again"))
         if self._connections:
             _done, silent = await asyncio.wait(self._connections.values(), timeout=CLOSE_TIMEOUT_S)
             for serving in silent:
                 serving.cancel()
 
-    async def _stream(self, request: web.Request) -> web.StreamResponse:
-        if refusal := self._refusal(request):
-            return refusal
-        self._places_taken += 1  # before the first await: all who come at once are counted
+    @property
+    def _ending(self) -> str | None:
+        if self._stopping:
+            return "stopping"
+        return None if self._drained_by_s is None else "draining"
+
+    # -- Every request -------------------------------------------------------------------------------------------------
+
+    async def admit(self, request: web.BaseRequest, serve: Handler) -> web.StreamResponse:
+        """Refuses, answers a preflight, or lets the application serve a request."""
         try:
-            return await self._session(request)
+            caller = self._access.admit(request)
+            if preflight := self._access.preflight(request):
+                return self._dressed(request, preflight)
+            if caller is not None:
+                request[CALLER] = caller
+            if request.path.startswith(API_PREFIX) and self._ending:
+                raise _not_now("not_ready", f"the server is not ready: {self._ending}")
+            self._check_size(request)
+        except Refused as refused:
+            return self._answer(request, refused)
+        self._at_work += 1
+        self._quiet.clear()
+        try:
+            return await serve(request)
         finally:
-            self._places_taken -= 1
+            self._at_work -= 1
+            if not self._at_work:
+                self._quiet.set()
+
+    def _check_size(self, request: web.BaseRequest) -> None:
+        """What is announced too large is not even read.  What is not announced, aiohttp stops at the same limit."""
+        limit = self._limits.max_body_bytes
+        if request.content_length is not None and request.content_length > limit:
+            raise Refused(413, "request_too_big", f"a request may have {limit} bytes")
+
+    def _answer(self, request: web.BaseRequest, refused: Refused) -> web.Response:
+        if self._options.on_refused is not None:
+            self._options.on_refused(refused.wire_code)
+        return self._dressed(request, problem(refused))
+
+    def _dressed(self, request: web.BaseRequest, response: web.Response) -> web.Response:
+        response.headers.update(SECURITY_HEADERS)
+        response.headers.update(self._access.cors_headers(request))
+        return response
+
+    async def _dress(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        """Every answer of the application: those of `admit` do not come by here."""
+        response.headers.update(SECURITY_HEADERS)
+        response.headers.update(self._access.cors_headers(request))
+
+    # -- Sessions ------------------------------------------------------------------------------------------------------
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        caller = request[CALLER]
+        try:
+            self._refuse_when_full()
+            with caller.quota.session():
+                self._places_taken += 1  # before the first await: all who come at once are counted
+                try:
+                    return await self._session(request)
+                finally:
+                    self._places_taken -= 1
+        except QuotaExceeded as error:
+            return self._answer(request, over_quota(error))
+        except Refused as refused:
+            return self._answer(request, refused)
 
     async def _session(self, request: web.Request) -> web.WebSocketResponse:
-        limits = self._limits.session
-        # Far above our own limit, so that the session can answer with a typed error; beyond it aiohttp closes 1009.
-        websocket = web.WebSocketResponse(
-            compress=False,  # permessage-deflate costs 7x the time, and speech does not compress
-            max_msg_size=8 * limits.max_message_bytes,
-            timeout=CLOSE_TIMEOUT_S,
-            protocols=(PROTOCOL,),
-        )
+        limits, options = self._limits.session, self._options
+        session_id = secrets.token_hex(8)
+        # Far above our own limit, so that the session can answer for most of what is too big.
+        websocket = ExplainedWebSocket(request, session_id, 8 * limits.max_message_bytes)
         await websocket.prepare(request)
-        _give_up_on_silent_peers(request)
+        give_up_on_silent_peers(request)
         session = Session(
-            secrets.token_hex(8),
+            session_id,
             self._engine.info,
             limits,
             now_s=self._clock.now_s(),
             expires_at=round(unix_time_s() + limits.session_s, 3),
+            quota=request[CALLER].quota,
         )
-        transport = WebSocketTransport(websocket, request)
-        connection = Connection(transport, self._engine, session, self._clock, limits)
-        pings = asyncio.create_task(_ping(websocket))
+        connection = Connection(
+            WebSocketTransport(websocket, request),
+            self._engine,
+            session,
+            self._clock,
+            limits,
+            observer=options.observer,
+            fetch_reference=options.fetch_reference,
+        )
+        pings = asyncio.create_task(ping(websocket))
         serving = self._connections[connection] = asyncio.create_task(connection.run())
+        self._catch_up(connection)
         try:
             await serving
         finally:
@@ -157,30 +269,43 @@ class Server:
             del self._connections[connection]
         return websocket
 
-    def _refusal(self, request: web.Request) -> web.Response | None:
-        """Why this connection is not accepted, as an HTTP answer; None where it is."""
-        origin = request.headers.get("Origin")
-        if origin is not None and not _is_same_host(origin, request.host):
-            # CORS does not cover WebSockets: any page that a user opens could otherwise speak through this server.
-            return _problem(403, "origin_not_allowed", f"pages from {origin[:200]} may not connect to this server")
+    def _catch_up(self, connection: Connection) -> None:
+        """For one that was let in, and not here yet, when the others were told of the end."""
+        if self._stopping:
+            connection.end(ServerStopping("the server is stopping; connect again"))
+        elif self._drained_by_s is not None:
+            connection.expire("drain", max(0.0, self._drained_by_s - self._clock.now_s()))
+
+    def _refuse_when_full(self) -> None:
         status = self._engine.status()
-        if self._stopping or not status.ready:
-            reason = "stopping" if self._stopping else status.reason
-            return _problem(503, "not_ready", f"the server is not ready: {reason}", retry=True)
+        if not status.ready:
+            raise _not_now("not_ready", f"the server is not ready: {status.reason}")
         if self._places_taken >= self._limits.max_sessions:
-            return _problem(503, "overloaded", f"all {self._limits.max_sessions} sessions are taken", retry=True)
-        return None
+            raise _not_now("overloaded", f"all {self._limits.max_sessions} sessions are taken")
+
+    async def _issue_token(self, request: web.Request) -> web.Response:
+        key = request[CALLER].key
+        if key is None:
+            refused = Refused(404, "tokens_not_needed", "this server asks for no key: connect without a token")
+            return self._answer(request, refused)
+        try:
+            token = self._tokens.issue(key)
+        except QuotaExceeded as error:
+            return self._answer(request, over_quota(error))
+        return web.json_response({"token": token, "expires_at": round(unix_time_s() + self._tokens.life_s, 3)})
+
+    # -- The rest ------------------------------------------------------------------------------------------------------
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
 
     async def _readyz(self, _request: web.Request) -> web.Response:
         status = self._engine.status()
-        ready = status.ready and not self._stopping
+        ready = status.ready and not self._ending
         return web.json_response(
             {
                 "ready": ready,
-                "reason": "stopping" if self._stopping else status.reason,
+                "reason": self._ending or status.reason,
                 "model": self._engine.info.name,
                 "active_sessions": self.active_sessions,
                 "active_requests": status.active_requests,
@@ -190,6 +315,11 @@ class Server:
             },
             status=200 if ready else 503,
         )
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        assert self._options.metrics_text is not None, "there is no route without it"
+        headers = {hdrs.CONTENT_TYPE: "text/plain; version=0.0.4; charset=utf-8"}
+        return web.Response(body=self._options.metrics_text(), headers=headers)
 
     async def _voices(self, _request: web.Request) -> web.Response:
         info = self._engine.info
@@ -201,27 +331,31 @@ class Server:
 
 
 @asynccontextmanager
-async def listening(server: Server, host: str, port: int) -> AsyncIterator[str]:
+async def listening(server: Server, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """Serves until the block ends; yields the base URL, with the port that was given out where `port` is 0.
 
     Raises `CannotListen`.
     """
     runner = web.AppRunner(server.app, access_log=None, shutdown_timeout=CLOSE_TIMEOUT_S)
     await runner.setup()
+    listener = None
     try:
-        await _listen(runner, host, port)
-        port = runner.addresses[0][1]
-        yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        listener = await _listen(server, runner, host, port, tls)
+        port = listener.sockets[0].getsockname()[1]
+        yield f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
-        for site in runner.sites:
-            await site.stop()
+        if listener is not None:
+            listener.close()
         await server.stop()
         await runner.cleanup()
 
 
-async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+async def _listen(
+    server: Server, runner: web.AppRunner, host: str, port: int, tls: ssl.SSLContext | None
+) -> asyncio.Server:
+    assert runner.server is not None, "the runner is set up first"
     try:
-        await web.TCPSite(runner, host, port).start()
+        return await open_door(server.door, runner.server, server.admit, host, port, tls)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise CannotListen(f"port {port} of {host} is taken: a server runs there already; choose another") from None
@@ -234,41 +368,5 @@ def demo_folder() -> Path:
     return inside if inside.is_dir() else inside.parent.parent / "web_demo"
 
 
-def _is_same_host(origin: str, host: str) -> bool:
-    try:
-        return urlsplit(origin).netloc == host
-    except ValueError:  # such as an address in one bracket
-        return False
-
-
-def _problem(status: int, code: str, message: str, *, retry: bool = False) -> web.Response:
-    headers = {"Retry-After": str(RETRY_AFTER_S)} if retry else None
-    return web.json_response({"error": {"code": code, "message": message}}, status=status, headers=headers)
-
-
-async def _security_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    """Of every answer, refusals too.  No middleware: aiohttp keeps an application with one for ever, in a cache."""
-    response.headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["Cache-Control"] = "no-cache"
-
-
-async def _ping(websocket: web.WebSocketResponse) -> None:
-    """Keeps middleboxes from dropping a quiet socket.
-
-    Not aiohttp's `heartbeat`: that gives a peer up 10 s after a ping, and the answer of one who reads at the pace of
-    speech can stand behind a minute of audio.  A peer that is gone is found by TCP, below.
-    """
-    while True:
-        await asyncio.sleep(PING_INTERVAL_S)
-        try:
-            await websocket.ping()
-        except ConnectionError:
-            return  # the reader learns of it too
-
-
-def _give_up_on_silent_peers(request: web.Request) -> None:
-    """A peer whose machine does not even acknowledge our pings for a minute is gone."""
-    connection = request.transport.get_extra_info("socket") if request.transport is not None else None
-    if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_S * 1000)
+def _not_now(code: str, message: str) -> Refused:
+    return Refused(503, code, message, {hdrs.RETRY_AFTER: str(RETRY_AFTER_S)})

@@ -1,26 +1,49 @@
 """A real server on a free loopback port, for tests that speak to one."""
 
+import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model
 from realtime_tts.engine.worker import EngineWorker
-from realtime_tts.server import Server, ServerLimits, listening
+from realtime_tts.server import Server, ServerLimits, ServerOptions, listening
 
 
 @asynccontextmanager
 async def tone_server(
-    model: Model | None = None, limits: ServerLimits | None = None, config: EngineConfig | None = None
+    model: Model | None = None,
+    limits: ServerLimits | None = None,
+    config: EngineConfig | None = None,
+    options: ServerOptions | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[tuple[str, Server]]:
     clock = MonotonicClock()
     engine = EngineWorker(model or tone.build(), clock, config=config)
     engine.start()
-    server = Server(engine, clock, limits)
+    server = Server(engine, clock, limits, options)
     try:
-        async with listening(server, "127.0.0.1", 0) as url:
+        async with listening(server, "127.0.0.1", 0, tls=tls) as url:
             yield url, server
     finally:
         await engine.stop()
+
+
+async def bare_exchange(url: str, request: bytes) -> bytes:
+    """What a server answers to bytes that no client would send, up to when it closes."""
+    reader, writer = await asyncio.open_connection(urlsplit(url).hostname, urlsplit(url).port)
+    try:
+        writer.write(request)
+        return await asyncio.wait_for(reader.read(), 20)
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+def status_of(answer: bytes) -> int:
+    return int(answer.split()[1])

@@ -1,82 +1,172 @@
-"""From a model's samples to the wire's bytes, with whatever state that takes."""
+"""From a model's samples to the wire's packets, with whatever state that takes."""
 
+from collections.abc import Callable
 from typing import Protocol
 
-import numpy as np
-
+from realtime_tts.audio.container import FileCodec, StreamCodec
 from realtime_tts.audio.format import AudioFormat, Encoding
+from realtime_tts.audio.g711 import alaw_bytes, mulaw_bytes
+from realtime_tts.audio.ogg import ogg_opus
+from realtime_tts.audio.opus import OpusCodec
+from realtime_tts.audio.packet import Packet
 from realtime_tts.audio.pcm import Float32, pcm_bytes
 from realtime_tts.audio.resample import StreamingResampler
+from realtime_tts.audio.stretch import StreamingStretcher
 from realtime_tts.audio.wav import wav_header
+
+__all__ = ["Encoder", "Packet", "make_encoder"]
 
 
 class Encoder(Protocol):
-    """One sentence's audio.  Chunks go in, bytes come out; what is held back comes with `flush`."""
+    """One sentence's audio.  Chunks go in, packets come out; what is held back comes with `flush`."""
 
     @property
-    def samples_out(self) -> int:
-        """Samples in the bytes so far, at the wire's rate."""
+    def pre_skip_samples(self) -> int:
+        """Decoded samples at the wire's rate that a listener drops at the start (Opus packets), else 0."""
         ...
 
-    def encode(self, samples: Float32) -> bytes:
-        """The next samples (n,) at the model's rate; n may be 0, and so may the bytes."""
+    def encode(self, samples: Float32) -> list[Packet]:
+        """The next samples (n,) at the model's rate; n may be 0, and there may be no packet yet."""
         ...
 
-    def flush(self) -> bytes:
+    def flush(self) -> list[Packet]:
         """The rest; nothing may follow."""
         ...
 
 
-class StreamEncoder:
-    """PCM, or wav with a header of unknown length before the first sample."""
+class Codec(Protocol):
+    """One format, one sentence, at the wire's rate.  Any floats go in: each codec makes them `playable` itself."""
 
-    def __init__(self, audio_format: AudioFormat, model_rate_hz: int) -> None:
-        self._resampler = StreamingResampler(model_rate_hz, audio_format.sample_rate_hz)
-        self._header = wav_header(audio_format, None) if audio_format.encoding is Encoding.WAV else b""
-        self.samples_out = 0
+    pre_skip_samples: int
 
-    def encode(self, samples: Float32) -> bytes:
-        return self._packet(self._resampler.push(samples))
+    def push(self, samples: Float32) -> list[Packet]:
+        """The next samples (n,), n > 0."""
+        ...
 
-    def flush(self) -> bytes:
-        return self._packet(self._resampler.flush())
+    def finish(self) -> list[Packet]:
+        """The rest, and the end of all native state; nothing may follow."""
+        ...
 
-    def _packet(self, samples: Float32) -> bytes:
+
+class RawCodec:
+    """Every sample has its own bytes: PCM, G.711, and wav behind a header of unknown length."""
+
+    pre_skip_samples = 0
+
+    def __init__(self, to_bytes: Callable[[Float32], bytes], header: bytes = b"") -> None:
+        self._to_bytes = to_bytes
+        self._header = header
+
+    def push(self, samples: Float32) -> list[Packet]:
+        data = self._to_bytes(samples)
+        if self._header:
+            data, self._header = self._header + data, b""
+        return [Packet(data, len(samples))]
+
+    def finish(self) -> list[Packet]:
+        return []
+
+
+class WholeCodec:
+    """Collects the packets of `codec`, and makes one file of them at the end."""
+
+    pre_skip_samples = 0
+    """What there is to skip, the file itself says."""
+
+    def __init__(self, codec: Codec, to_file: Callable[[list[bytes], int], bytes]) -> None:
+        self._codec = codec
+        self._to_file = to_file
+        self._packets: list[Packet] = []
+
+    def push(self, samples: Float32) -> list[Packet]:
+        self._packets += self._codec.push(samples)
+        return []
+
+    def finish(self) -> list[Packet]:
+        packets = self._packets + self._codec.finish()
+        self._packets = []
+        samples = sum(packet.samples for packet in packets)
+        return [Packet(self._to_file([packet.data for packet in packets], samples), samples)]
+
+
+class ChainEncoder:
+    """Stretcher, where there is one, then resampler, then codec."""
+
+    def __init__(self, stretcher: StreamingStretcher | None, resampler: StreamingResampler, codec: Codec) -> None:
+        self._stretcher = stretcher
+        self._resampler = resampler
+        self._codec = codec
+        self._begun = False
+        self.pre_skip_samples = codec.pre_skip_samples
+
+    def encode(self, samples: Float32) -> list[Packet]:
+        if self._stretcher is not None:
+            samples = self._stretcher.push(samples)
+        return self._push(self._resampler.push(samples))
+
+    def flush(self) -> list[Packet]:
+        packets = [] if self._stretcher is None else self._push(self._resampler.push(self._stretcher.flush()))
+        packets += self._push(self._resampler.flush())
+        return packets + self._codec.finish() if self._begun else packets
+
+    def _push(self, samples: Float32) -> list[Packet]:
         if not len(samples):
-            return b""
-        self.samples_out += len(samples)
-        header, self._header = self._header, b""
-        return header + pcm_bytes(samples)
+            return []
+        self._begun = True
+        return self._codec.push(samples)
 
 
-class WholeEncoder:
-    """Nothing until the end, then one complete file."""
+def make_encoder(audio_format: AudioFormat, model_rate_hz: int, *, streaming: bool, tempo: float = 1.0) -> Encoder:
+    """For one sentence: packets as they come, or (not `streaming`) one complete file in one packet at `flush`.
 
-    def __init__(self, audio_format: AudioFormat, model_rate_hz: int) -> None:
-        self._format = audio_format
-        self._resampler = StreamingResampler(model_rate_hz, audio_format.sample_rate_hz)
-        self._samples: list[Float32] = []
-        self.samples_out = 0
+    n samples become, for any chunking, exactly floor(m · wire rate / model rate + 1/2) with m = floor(n / tempo + 1/2);
+    the packets' `samples` add up to that, an Opus stream's pre-skip and padding not counted.  No samples are no
+    bytes, not even a header.
 
-    def encode(self, samples: Float32) -> bytes:
-        self._samples.append(self._resampler.push(samples))
-        return b""
+    NaN is made silent, and what is too loud is clipped, before any state can spread it.
 
-    def flush(self) -> bytes:
-        samples = np.concatenate([*self._samples, self._resampler.flush()])
-        self._samples.clear()
-        if not len(samples):
-            return b""
-        self.samples_out = len(samples)
-        data = pcm_bytes(samples)
-        return wav_header(self._format, len(data)) + data if self._format.encoding is Encoding.WAV else data
-
-
-def make_encoder(audio_format: AudioFormat, model_rate_hz: int, *, streaming: bool) -> Encoder:
-    """For one sentence: bytes as they come, or (not `streaming`) all at `flush`.
-
-    No samples are no bytes, not even a header.  NaN is made silent, and what is too loud is clipped, before
-    the resampler can spread it.
+    `tempo` 2 speaks twice as fast at the same pitch; raises `ValueError` outside 0.25 to 4.
     """
-    encoder = StreamEncoder if streaming else WholeEncoder
-    return encoder(audio_format, model_rate_hz)
+    stretcher = None if tempo == 1.0 else StreamingStretcher(model_rate_hz, tempo)
+    codec = _stream_codec(audio_format) if streaming else _file_codec(audio_format)
+    return ChainEncoder(stretcher, StreamingResampler(model_rate_hz, audio_format.sample_rate_hz), codec)
+
+
+def _stream_codec(audio_format: AudioFormat) -> Codec:
+    match audio_format.encoding:
+        case Encoding.PCM:
+            return RawCodec(pcm_bytes)
+        case Encoding.WAV:
+            return RawCodec(pcm_bytes, wav_header(audio_format, None))
+        case Encoding.PCM_MULAW:
+            return RawCodec(mulaw_bytes)
+        case Encoding.PCM_ALAW:
+            return RawCodec(alaw_bytes)
+        case Encoding.OPUS:
+            return OpusCodec(audio_format.sample_rate_hz)
+        case Encoding.FLAC | Encoding.MP3:
+            return StreamCodec(audio_format.encoding, audio_format.sample_rate_hz)
+
+
+def _file_codec(audio_format: AudioFormat) -> Codec:
+    rate_hz = audio_format.sample_rate_hz
+    match audio_format.encoding:
+        case Encoding.WAV:
+
+            def wav(pieces: list[bytes], samples: int) -> bytes:
+                return b"".join([wav_header(audio_format, samples * audio_format.bytes_per_sample), *pieces])
+
+            return WholeCodec(RawCodec(pcm_bytes), wav)
+        case Encoding.OPUS:
+            opus = OpusCodec(rate_hz)
+
+            def ogg(packets: list[bytes], samples: int) -> bytes:
+                return ogg_opus(
+                    packets, sample_rate_hz=rate_hz, pre_skip_samples=opus.pre_skip_samples, samples=samples
+                )
+
+            return WholeCodec(opus, ogg)
+        case Encoding.FLAC | Encoding.MP3:
+            return FileCodec(audio_format.encoding, rate_hz)
+        case _:
+            return WholeCodec(_stream_codec(audio_format), lambda pieces, _samples: b"".join(pieces))

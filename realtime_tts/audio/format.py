@@ -15,11 +15,37 @@ class Encoding(StrEnum):
     """Signed 16-bit little-endian."""
     WAV = "wav"
     """The same, behind a RIFF header."""
+    PCM_MULAW = "pcm_mulaw"
+    """G.711 mu-law, 8 bits a sample."""
+    PCM_ALAW = "pcm_alaw"
+    """G.711 A-law, 8 bits a sample."""
+    OPUS = "opus"
+    """Streamed: raw packets of 20 ms, one a frame.  Whole: an Ogg Opus file."""
+    FLAC = "flac"
+    MP3 = "mp3"
+
+
+_G711 = (Encoding.PCM_MULAW, Encoding.PCM_ALAW)
+_BYTES_PER_SAMPLE = {Encoding.PCM: 2, Encoding.WAV: 2, Encoding.PCM_MULAW: 1, Encoding.PCM_ALAW: 1}
+_RATES_HZ = {
+    Encoding.OPUS: (8_000, 12_000, 16_000, 24_000, 48_000),  # RFC 6716, 2
+    Encoding.MP3: (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),  # MPEG-1, -2 and -2.5
+}
+"""Where a format does not take every rate."""
+_MIME_TYPES = {
+    Encoding.PCM: "audio/pcm",
+    Encoding.WAV: "audio/wav",
+    Encoding.PCM_MULAW: "audio/PCMU",
+    Encoding.PCM_ALAW: "audio/PCMA",
+    Encoding.OPUS: "audio/ogg",
+    Encoding.FLAC: "audio/flac",
+    Encoding.MP3: "audio/mpeg",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class AudioFormat:
-    """Raises `UnsupportedFormat` for a rate outside 8000 to 48000 Hz, or anything but mono."""
+    """Raises `UnsupportedFormat` for a rate outside 8000 to 48000 Hz or not of the format, or anything but mono."""
 
     encoding: Encoding
     sample_rate_hz: int
@@ -30,6 +56,11 @@ class AudioFormat:
             raise UnsupportedFormat(
                 f"sample_rate: must be from {MIN_SAMPLE_RATE_HZ} to {MAX_SAMPLE_RATE_HZ} Hz, "
                 f"got {str(self.sample_rate_hz)[:40]}"
+            )
+        rates_hz = _RATES_HZ.get(self.encoding)
+        if rates_hz is not None and self.sample_rate_hz not in rates_hz:
+            raise UnsupportedFormat(
+                f"sample_rate: {self.encoding} has only {', '.join(map(str, rates_hz))} Hz, got {self.sample_rate_hz}"
             )
         if self.channels != 1:
             raise UnsupportedFormat(f"speech is mono, got {self.channels} channels")
@@ -45,13 +76,38 @@ class AudioFormat:
             ) from None
         return cls(encoding, sample_rate_hz)
 
+    @staticmethod
+    def default_rate_hz(response_format: str, model_rate_hz: int) -> int:
+        """Where no `sample_rate` is asked for: 8000 for G.711, else the model's, or the format's next above it.
+
+        Of a format that does not exist it says nothing: `parse` refuses that.
+        """
+        if response_format in _G711:
+            return 8_000
+        rates_hz = next((rates for encoding, rates in _RATES_HZ.items() if encoding == response_format), None)
+        if rates_hz is None:
+            return model_rate_hz
+        return min((rate_hz for rate_hz in rates_hz if rate_hz >= model_rate_hz), default=rates_hz[-1])
+
+    @property
+    def mime_type(self) -> str:
+        """HTTP's Content-Type of a complete file; where the bytes do not tell the rate, it stands beside the name."""
+        if self.encoding is Encoding.PCM_MULAW and self.sample_rate_hz == 8_000:
+            return "audio/basic"  # RFC 2046
+        name = _MIME_TYPES[self.encoding]
+        headerless = self.encoding is Encoding.PCM or self.encoding in _G711
+        return f"{name};rate={self.sample_rate_hz}" if headerless else name  # RFC 4856 for G.711
+
     @property
     def bytes_per_sample(self) -> int:
-        """Of all channels together, headers not counted."""
-        return 2 * self.channels
+        """Of all channels together, headers not counted; raises `ValueError` for a compressed format."""
+        size_bytes = _BYTES_PER_SAMPLE.get(self.encoding)
+        if size_bytes is None:
+            raise ValueError(f"{self.encoding} is compressed: its bytes do not tell its samples")
+        return size_bytes * self.channels
 
     def samples_in(self, size_bytes: int) -> int:
-        """Whole samples in so many bytes of audio without a header."""
+        """Whole samples in so many bytes of uncompressed audio without a header."""
         return size_bytes // self.bytes_per_sample
 
     def seconds(self, samples: int) -> float:

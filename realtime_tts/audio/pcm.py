@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 Float32 = npt.NDArray[np.float32]
+Int16 = npt.NDArray[np.int16]
 
 FULL_SCALE = 32767
 """+1.0 and -1.0 become +-32767, so that the scale is the same both ways and silence has no offset."""
@@ -13,13 +14,20 @@ def playable(samples: Float32) -> Float32:
     """Any floats (n,) as samples in [-1, 1]: NaN becomes silence, what is louder is clipped, infinities too."""
     if np.isnan(samples.max(initial=0.0)):  # the maximum of anything and NaN is NaN
         samples = np.where(np.isnan(samples), np.float32(0.0), samples)
-    return np.minimum(np.maximum(samples, np.float32(-1.0)), np.float32(1.0))
+    clipped: Float32 = np.maximum(samples, np.float32(-1.0))
+    return np.minimum(clipped, np.float32(1.0), out=clipped)
+
+
+def pcm_int16(samples: Float32) -> Int16:
+    """Float samples (n,) to signed 16-bit little-endian (n,), rounded to nearest, made `playable` first."""
+    scaled = playable(samples)  # a copy, so the rest can be done in place
+    scaled *= np.float32(FULL_SCALE)
+    rounded: Int16 = np.rint(scaled, out=scaled).astype("<i2")
+    return rounded
 
 
 def pcm_bytes(samples: Float32) -> bytes:
-    """Float samples (n,) to signed 16-bit little-endian, rounded to nearest, made `playable` first."""
-    scaled: npt.NDArray[np.int16] = np.rint(playable(samples) * np.float32(FULL_SCALE)).astype("<i2")
-    return scaled.tobytes()
+    return pcm_int16(samples).tobytes()
 
 
 def pcm_samples(data: bytes) -> Float32:

@@ -105,6 +105,11 @@ class PlayoutLedger:
         self._packets += 1
         return gap_s
 
+    def discard(self, duration_s: float) -> None:
+        """The listener throws away so much of what it has not yet played, as after a barge-in."""
+        if self._playout_end_s is not None:
+            self._playout_end_s -= duration_s
+
     def report(self, started_at_s: float | None = None) -> ContinuityReport:
         """The figures so far; `ttfp_s` counts from `started_at_s` where that is given."""
         return ContinuityReport(

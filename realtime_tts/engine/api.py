@@ -35,6 +35,8 @@ class ModelInfo:
     """The optional fields of `session.config` that it honours, by their names on the wire: speed, seed, temperature,
     top_k, top_p, repetition_penalty, max_new_tokens, instructions, ref_audio, ref_text, x_vector_only_mode,
     speaker_embedding, word_timestamps, and pronunciations where it reads IPA."""
+    ipa_symbols: frozenset[str] = frozenset()
+    """What may stand in the IPA of a pronunciation, where it reads IPA."""
     task_type: str | None = None
     """What a model of several kinds was trained for: CustomVoice, VoiceDesign or Base."""
 

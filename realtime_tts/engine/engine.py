@@ -18,6 +18,7 @@ from realtime_tts.engine.api import (
 )
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.executor import Completion, Executor, Launch
+from realtime_tts.engine.observer import EngineObserver, NoEngineObserver
 from realtime_tts.engine.policy import SCHEDULERS, Batch, Candidate, Snapshot, StageView
 from realtime_tts.engine.roster import Roster
 from realtime_tts.engine.stage import Model, StageInput, StageOutput
@@ -38,6 +39,8 @@ class InFlight:
     states: tuple[RequestState, ...]
     since_s: float
     new_rows: int
+    queue_depth: int
+    """Requests that had work for its stage, and no room in it."""
     stuck: bool = False
 
 
@@ -55,12 +58,14 @@ class Engine:
         *,
         emit: Callable[[list[EngineEvent]], None],
         config: EngineConfig | None = None,
+        observer: EngineObserver | None = None,
     ) -> None:
         self.model = model
         self._executor = executor
         self._clock = clock
         self._emit = emit
         self._config = config or EngineConfig()
+        self._observer = observer or NoEngineObserver()
         self._scheduler = SCHEDULERS[self._config.scheduler]
         self._stage_index = {stage.name: index for index, stage in enumerate(model.stages)}
         self._lanes = tuple(dict.fromkeys(stage.lane for stage in model.stages))
@@ -130,8 +135,11 @@ class Engine:
             self._emit(events)  # before deciding: sound that is made waits for nothing
         launched = False
         for lane in self._lanes:
-            if lane not in self._in_flight and (batch := self._scheduler.policy(self.snapshot(lane), lane)):
-                self._launch(lane, batch)
+            if lane in self._in_flight:
+                continue
+            snapshot = self.snapshot(lane)
+            if batch := self._scheduler.policy(snapshot, lane):
+                self._launch(lane, batch, self._left_out(snapshot, batch))
                 launched = True
         return bool(completions or launched or events)
 
@@ -214,7 +222,12 @@ class Engine:
 
     # -- Launch and commit ---------------------------------------------------------------------------------------------
 
-    def _launch(self, lane: str, batch: Batch) -> None:
+    def _left_out(self, snapshot: Snapshot, batch: Batch) -> int:
+        view = next(view for view in snapshot.stages if view.name == batch.stage)
+        waiting = len(self._roster.waiting) if batch.stage == self.model.stages[0].name else 0
+        return len(view.candidates) - len(batch.rows) + waiting
+
+    def _launch(self, lane: str, batch: Batch, queue_depth: int) -> None:
         index = self._stage_index[batch.stage]
         now_s = self._clock.now_s()
         states = tuple(self._roster.requests[row.request_id] for row in batch.rows)
@@ -228,7 +241,7 @@ class Engine:
             if state.started_s is None:
                 state.started_s = now_s
         launch = Launch(self.model.stages[index], inputs)
-        self._in_flight[lane] = InFlight(launch, states, now_s, new_rows)
+        self._in_flight[lane] = InFlight(launch, states, now_s, new_rows, queue_depth)
         self._executor.launch(launch)
 
     def _input(self, state: RequestState, index: int, row: Candidate) -> StageInput:
@@ -253,6 +266,8 @@ class Engine:
     def _commit(self, completion: Completion) -> None:
         stage = completion.launch.stage
         flight = self._in_flight.pop(stage.lane)
+        seconds = self._clock.now_s() - flight.since_s
+        self._observer.on_batch(flight.launch, seconds, flight.queue_depth)
         index = self._stage_index[stage.name]
         error = completion.error
         if error is None and len(completion.outputs) != len(flight.states):
@@ -260,7 +275,7 @@ class Engine:
         if error is not None:
             log.error("stage %s failed: %s", stage.name, error, exc_info=error)
         elif not flight.stuck:
-            self._learn(index, flight, completion)
+            self._learn(index, flight, completion, seconds)
         for row, state in enumerate(flight.states):
             state.stages[index].in_flight = False
             if state.ended is not None:
@@ -271,9 +286,8 @@ class Engine:
             else:
                 self._commit_row(state, index, flight.launch.inputs[row], completion.outputs[row])
 
-    def _learn(self, index: int, flight: InFlight, completion: Completion) -> None:
+    def _learn(self, index: int, flight: InFlight, completion: Completion, seconds: float) -> None:
         """Every step that was measured makes the next prediction better."""
-        seconds = self._clock.now_s() - flight.since_s
         if index == len(self.model.stages) - 1:
             chunks = [row.chunk for row in flight.launch.inputs if row.chunk is not None]
             self._roster.costs.observe_decode(sum(chunk.context_end - chunk.context_start for chunk in chunks), seconds)
@@ -333,6 +347,8 @@ class Engine:
         metrics = state.metrics(self._clock.now_s(), self.model.info.sample_rate_hz)
         self._events.append(RequestFinished(state.request_id, reason, metrics, error))
         self._release(state)
+        if not self._roster.requests:
+            self._observer.on_idle()
 
     def _release(self, state: RequestState) -> None:
         if state.in_flight:

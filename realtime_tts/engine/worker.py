@@ -19,6 +19,7 @@ from realtime_tts.engine.api import (
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.engine import Engine
 from realtime_tts.engine.executor import LaneExecutor
+from realtime_tts.engine.observer import EngineObserver
 from realtime_tts.engine.stage import Model
 from realtime_tts.errors import EngineUnavailable
 
@@ -37,12 +38,13 @@ class EngineWorker:
         clock: Clock,
         *,
         config: EngineConfig | None = None,
+        observer: EngineObserver | None = None,
     ) -> None:
         self._wake = threading.Event()
         self._commands: deque[Callable[[], None]] = deque()
         self._sinks: dict[str, EventSink] = {}
         self._executor = LaneExecutor(list(dict.fromkeys(s.lane for s in model.stages)), self._wake.set)
-        self._engine = Engine(model, self._executor, clock, emit=self._emit, config=config)
+        self._engine = Engine(model, self._executor, clock, emit=self._emit, config=config, observer=observer)
         self._info = model.info
         self._status = EngineStatus(ready=False, reason="not started")
         self._stopping = False

@@ -1,7 +1,7 @@
 """protocol.md's JSON messages as types: what a client may send, what the server answers."""
 
 import json
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, get_args
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -24,13 +24,32 @@ class SessionConfig(ClientMessage, frozen=True, kw_only=True):
     model: str | UnsetType | None = UNSET
     voice: str | UnsetType | None = UNSET
     speaker: str | UnsetType | None = UNSET
+    task_type: str | UnsetType | None = UNSET
     language: str | UnsetType | None = UNSET
+    instructions: str | UnsetType | None = UNSET
+    ref_audio: str | UnsetType | None = UNSET
+    ref_text: str | UnsetType | None = UNSET
+    x_vector_only_mode: bool | UnsetType | None = UNSET
+    speaker_embedding: tuple[float, ...] | UnsetType | None = UNSET
     response_format: str | UnsetType | None = UNSET
     sample_rate: int | UnsetType | None = UNSET
     stream_audio: bool | UnsetType | None = UNSET
     speed: float | UnsetType | None = UNSET
+    split_granularity: str | UnsetType | None = UNSET
+    max_buffer_delay_ms: float | UnsetType | None = UNSET
+    text_filters: tuple[str, ...] | UnsetType | None = UNSET
+    pronunciations: dict[str, str] | UnsetType | None = UNSET
     initial_codec_chunk_frames: int | UnsetType | None = UNSET
+    max_new_tokens: int | UnsetType | None = UNSET
+    seed: int | UnsetType | None = UNSET
+    temperature: float | UnsetType | None = UNSET
+    top_k: int | UnsetType | None = UNSET
+    top_p: float | UnsetType | None = UNSET
+    repetition_penalty: float | UnsetType | None = UNSET
+    word_timestamps: bool | UnsetType | None = UNSET
+    frame_header: bool | UnsetType | None = UNSET
     continuity_threshold_ms: float | UnsetType | None = UNSET
+    on_new_context: str | UnsetType | None = UNSET
     unknown: tuple[str, ...] = ()
     """Keys of the message that are no fields; not on the wire."""
 
@@ -38,10 +57,31 @@ class SessionConfig(ClientMessage, frozen=True, kw_only=True):
 class InputText(ClientMessage, frozen=True):
     type = "input.text"
     text: str
+    context_id: str | None = None
+
+
+class InputFlush(ClientMessage, frozen=True):
+    type = "input.flush"
+    context_id: str | None = None
 
 
 class InputDone(ClientMessage, frozen=True):
     type = "input.done"
+    context_id: str | None = None
+
+
+class InputCancel(ClientMessage, frozen=True):
+    type = "input.cancel"
+    context_id: str | None = None
+    playback_offset_ms: float | None = None
+
+
+class PlaybackReport(ClientMessage, frozen=True):
+    type = "playback.report"
+    played_ms: float
+    context_id: str | None = None
+    buffered_ms: float | None = None
+    underruns: int | None = None
 
 
 class SessionKeepalive(ClientMessage, frozen=True):
@@ -53,7 +93,17 @@ class SessionClose(ClientMessage, frozen=True):
 
 
 CLIENT_MESSAGES: dict[str, type[ClientMessage]] = {
-    message.type: message for message in (SessionConfig, InputText, InputDone, SessionKeepalive, SessionClose)
+    message.type: message
+    for message in (
+        SessionConfig,
+        InputText,
+        InputFlush,
+        InputDone,
+        InputCancel,
+        PlaybackReport,
+        SessionKeepalive,
+        SessionClose,
+    )
 }
 
 
@@ -82,8 +132,13 @@ def decode_client_message(data: str) -> ClientMessage:
 
 
 def printable(text: str) -> str:
-    """Text that may be sent: lone surrogates become U+FFFD, length is bounded."""
-    return text[:200].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    """Text that may be shown: as `sendable`, and of bounded length."""
+    return sendable(text[:200])
+
+
+def sendable(text: str) -> str:
+    """Text that may go out as UTF-8: surrogate pairs are joined, and lone surrogates become U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _json(data: str) -> Any:
@@ -109,7 +164,11 @@ class ServerMessage(Struct, frozen=True, kw_only=True, tag_field="type", omit_de
 class Limits(Struct, frozen=True, kw_only=True):
     max_message_bytes: int
     max_pending_chars: int
+    max_utterance_chars: int
     max_sentence_chars: int
+    max_contexts: int
+    write_timeout_s: float
+    context_idle_s: float
     idle_s: float
     session_s: float
 
@@ -117,13 +176,34 @@ class Limits(Struct, frozen=True, kw_only=True):
 class ConfigInForce(Struct, frozen=True, kw_only=True):
     model: str
     voice: str | None
+    task_type: str | None
     language: str
+    instructions: str | None
+    ref_audio: str | None
+    """A digest of the recording, not the recording."""
+    ref_text: str | None
+    x_vector_only_mode: bool
+    speaker_embedding: int | None
+    """How many numbers it has."""
     response_format: str
     sample_rate: int
     stream_audio: bool
     speed: float
+    split_granularity: str
+    max_buffer_delay_ms: float
+    text_filters: tuple[str, ...]
+    pronunciations: dict[str, str]
     initial_codec_chunk_frames: int | None
+    max_new_tokens: int | None
+    seed: int | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    repetition_penalty: float | None
+    word_timestamps: bool
+    frame_header: bool
     continuity_threshold_ms: float
+    on_new_context: str
 
 
 class SessionCreated(ServerMessage, frozen=True, kw_only=True, tag="session.created"):
@@ -150,6 +230,28 @@ class AudioStart(ServerMessage, frozen=True, kw_only=True, tag="audio.start"):
     channels: int
     utterance_index: int
     text_span: tuple[int, int]
+    frame_header: bool
+    """Whether the binary frames of this sentence begin with a header."""
+    context_number: int
+    """What the header calls the context."""
+    context_id: str | None = None
+    pre_skip: int | None = None
+    """Samples to drop from the start of what is decoded, where the format has a delay."""
+
+
+class WordTiming(Struct, frozen=True, kw_only=True):
+    word: str
+    start_ms: float
+    end_ms: float
+    text_span: tuple[int, int]
+
+
+class AudioTimestamps(ServerMessage, frozen=True, kw_only=True, tag="audio.timestamps"):
+    sentence_index: int
+    utterance_index: int
+    status: str
+    words: tuple[WordTiming, ...]
+    context_id: str | None = None
 
 
 class SentenceMetrics(Struct, frozen=True, kw_only=True):
@@ -175,6 +277,21 @@ class AudioDone(ServerMessage, frozen=True, kw_only=True, tag="audio.done"):
     samples: int
     reason: str
     metrics: SentenceMetrics
+    context_id: str | None = None
+
+
+class AudioCancelled(ServerMessage, frozen=True, kw_only=True, tag="audio.cancelled"):
+    """No audio of its context follows."""
+
+    sentence_index: int | None
+    """The sentence that was being heard, or None where none was."""
+    utterance_index: int | None
+    text_spoken: str
+    text_remaining: str
+    audio_sent_ms: float
+    audio_played_ms: float
+    source: str
+    context_id: str | None = None
 
 
 class Usage(Struct, frozen=True, kw_only=True):
@@ -197,14 +314,22 @@ class Continuity(Struct, frozen=True, kw_only=True):
 class SessionDone(ServerMessage, frozen=True, kw_only=True, tag="session.done"):
     total_sentences: int
     utterance_index: int
+    reason: str
     usage: Usage
     continuity: Continuity
+    context_id: str | None = None
+
+
+class SessionExpiring(ServerMessage, frozen=True, kw_only=True, tag="session.expiring"):
+    reason: str
+    deadline_ms: float
 
 
 class ServerWarning(ServerMessage, frozen=True, kw_only=True, tag="warning"):
     code: str
     message: str
     utterance_index: int | None = None
+    context_id: str | None = None
 
 
 class ServerError(ServerMessage, frozen=True, kw_only=True, tag="error"):
@@ -213,22 +338,33 @@ class ServerError(ServerMessage, frozen=True, kw_only=True, tag="error"):
     fatal: bool
     retryable: bool
     session_id: str
+    context_id: str | None = None
+    utterance_index: int | None = None
     sentence_index: int | None = None
     retry_after_ms: float | None = None
 
 
 AnyServerMessage: TypeAlias = (
-    SessionCreated | SessionUpdated | AudioStart | AudioDone | SessionDone | ServerWarning | ServerError
+    SessionCreated
+    | SessionUpdated
+    | AudioStart
+    | AudioTimestamps
+    | AudioDone
+    | AudioCancelled
+    | SessionDone
+    | SessionExpiring
+    | ServerWarning
+    | ServerError
 )
+
+SERVER_MESSAGES: dict[str, type[AnyServerMessage]] = {
+    str(message.__struct_config__.tag): message for message in get_args(AnyServerMessage)
+}
 
 encode = msgspec.json.Encoder().encode
 """A server message to UTF-8 JSON."""
 
 _server_decoder = msgspec.json.Decoder(AnyServerMessage)
-_server_types = frozenset(
-    message.__struct_config__.tag
-    for message in (SessionCreated, SessionUpdated, AudioStart, AudioDone, SessionDone, ServerWarning, ServerError)
-)
 
 
 class _Tag(Struct):
@@ -237,6 +373,6 @@ class _Tag(Struct):
 
 def decode_server_message(data: str | bytes) -> AnyServerMessage | None:
     """What a client does with a text frame: a message, or None for one of a kind that it does not know."""
-    if msgspec.json.decode(data, type=_Tag).type not in _server_types:
+    if msgspec.json.decode(data, type=_Tag).type not in SERVER_MESSAGES:
         return None
     return _server_decoder.decode(data)

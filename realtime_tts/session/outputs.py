@@ -1,9 +1,12 @@
-"""What a session wants done, in order: the words between the sans-I/O core and its shell."""
+"""What a session wants done: commands for the engine at once, and what is to be sent in its turn."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.session.messages import AnyServerMessage
+
+# -- At once, whatever waits to be sent -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,10 +15,44 @@ class Submit:
 
 
 @dataclass(frozen=True, slots=True)
+class CancelRequest:
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class EndStream:
     """The listener has left: whatever the engine still does for it ends, and is forgotten."""
 
     stream_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """So much more of a request went to its listener, who will run dry at `playout_end_s`."""
+
+    request_id: str
+    samples: int
+    playout_end_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Playout:
+    """The listener will run dry at `playout_end_s` after all: it has thrown away what it had not played."""
+
+    stream_id: str
+    playout_end_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FetchReference:
+    """`ref_audio` of a config: to be fetched and decoded, and handed to `Session.on_reference`."""
+
+    ref_audio: str
+
+
+Command: TypeAlias = Submit | CancelRequest | EndStream | Routed | Playout | FetchReference
+
+# -- In its turn ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +64,3 @@ class Send:
 class Close:
     code: int
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Routed:
-    """For the engine: so much more of a request went to its listener, who will run dry at `playout_end_s`."""
-
-    request_id: str
-    samples: int
-    playout_end_s: float

@@ -12,8 +12,11 @@ from realtime_tts.errors import (
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import (
     ClientMessage,
+    InputCancel,
     InputDone,
+    InputFlush,
     InputText,
+    PlaybackReport,
     SessionClose,
     SessionConfig,
     SessionKeepalive,
@@ -29,23 +32,23 @@ class State(StrEnum):
     NEW = "new"
     """Nothing accepted yet."""
     OPEN = "open"
+    DRAINING = "draining"
+    """The server is going away: what has begun is finished, and nothing new begins."""
     CLOSING = "closing"
     """The client has asked to close: what it asked for before is finished first."""
     CLOSED = "closed"
 
 
+_ALWAYS: tuple[type[ClientMessage], ...] = (InputCancel, PlaybackReport, SessionKeepalive)
+_WHILE_OPEN: tuple[type[ClientMessage], ...] = (SessionConfig, InputText, InputFlush, InputDone)
+
 RECEIVE: dict[tuple[State, type[ClientMessage]], State] = {
-    (State.NEW, SessionConfig): State.OPEN,
-    (State.NEW, InputText): State.OPEN,  # only where the server has a default voice, see `Protocol`
-    (State.NEW, InputDone): State.OPEN,  # likewise
-    (State.NEW, SessionKeepalive): State.NEW,
-    (State.NEW, SessionClose): State.CLOSING,
-    (State.OPEN, SessionConfig): State.OPEN,
-    (State.OPEN, InputText): State.OPEN,
-    (State.OPEN, InputDone): State.OPEN,
-    (State.OPEN, SessionKeepalive): State.OPEN,
-    (State.OPEN, SessionClose): State.CLOSING,
-    (State.CLOSING, SessionKeepalive): State.CLOSING,
+    # Text, flush and done only where the server has a default voice, see `Protocol`.
+    **{(State.NEW, message): State.OPEN for message in _WHILE_OPEN},
+    **{(State.OPEN, message): State.OPEN for message in _WHILE_OPEN},
+    **{(State.DRAINING, message): State.DRAINING for message in _WHILE_OPEN},
+    **{(state, SessionClose): State.CLOSING for state in (State.NEW, State.OPEN, State.DRAINING)},
+    **{(state, message): state for state in State if state is not State.CLOSED for message in _ALWAYS},
 }
 
 
@@ -75,18 +78,26 @@ class Protocol:
         self._invalid_in_a_row = 0
         return message
 
+    def drain(self) -> None:
+        if self.state in (State.NEW, State.OPEN):
+            self.state = State.DRAINING
+
     def close(self) -> None:
         self.state = State.CLOSED
 
     def _legal(self, data: str | bytes) -> ClientMessage:
-        size_bytes = len(data.encode()) if isinstance(data, str) else len(data)
+        size_bytes = len(data.encode("utf-8", "surrogatepass")) if isinstance(data, str) else len(data)
         if size_bytes > self._limits.max_message_bytes:
             raise MessageTooBig(f"a message may have {self._limits.max_message_bytes} bytes, this has {size_bytes}")
         if isinstance(data, bytes):
             self._refuse_before_config("a binary frame")
             raise UnexpectedMessage("binary frames only go from server to client")
         message = decode_client_message(data)
-        if self.state is State.NEW and isinstance(message, InputText | InputDone) and not self._has_default_voice:
+        if (
+            self.state is State.NEW
+            and isinstance(message, InputText | InputFlush | InputDone)
+            and not self._has_default_voice
+        ):
             self._refuse_before_config(f"`{message.type}`")
         if (self.state, type(message)) not in RECEIVE:
             raise UnexpectedMessage(f"`{message.type}` is not allowed while the session is {self.state}")

@@ -22,8 +22,11 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Literal, TypeAlias
 
 import sentencex
+
+Granularity: TypeAlias = Literal["sentence", "clause", "none"]
 
 # Read aloud by every front end even when alone.  "+", "=", "#", "*" and "_" mostly stand alone as rules and mark-up.
 _SPOKEN_SYMBOLS = frozenset("%‰&°")
@@ -95,11 +98,12 @@ class SentenceSplitter:
     in order, speakable or not (`is_speakable`).  Time is linear in the text; at most `max_chars` characters pend.
     """
 
-    def __init__(self, *, language: str = "en", max_chars: int = 400) -> None:
+    def __init__(self, *, language: str = "en", max_chars: int = 400, granularity: Granularity = "sentence") -> None:
         if max_chars < 2:
             raise ValueError(f"max_chars must be at least 2 (a surrogate pair), got {max_chars}")
         self._language = _primary_subtag(language)
         self._max_chars = max_chars
+        self._granularity = granularity
         self._not_an_end = _not_an_end(self._language)
         self._start_utterance()
 
@@ -124,8 +128,12 @@ class SentenceSplitter:
         return sentences
 
     def flush(self) -> list[Sentence]:
+        """Everything that is pending, sure or not.  The utterance goes on: so do indices and offsets."""
+        return list(self._release(self._all_ends(self._pending)))
+
+    def finish(self) -> list[Sentence]:
         """Everything left: the utterance is over.  Indices and offsets begin again from 0."""
-        sentences = list(self._release(self._all_ends(self._pending)))
+        sentences = self.flush()
         self._start_utterance()
         return sentences
 

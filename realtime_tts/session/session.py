@@ -1,48 +1,56 @@
 """Text in, ordered audio out: one client's session, sans I/O.  It never awaits, locks or reads a clock.
 
-Every method returns what is to be done, in order.  Whoever carries it out calls `on_audio_sent` after each packet and
-`on_sentence_sent` after each sentence: only what was routed to the socket moves the listener's playout clock.
+Every method returns what the engine is to be told at once.  What is to be sent waits, in order, for `next`: whoever
+carries it out calls `on_audio_sent` after each packet and `on_sentence_sent` after each sentence.  Only what was routed
+to the socket moves the listener's playout clock, and what is still here can be taken back.
 """
 
-from collections import deque
+import math
 from collections.abc import Iterator
-from typing import TypeAlias
 
-from realtime_tts.audio.playout import PlayoutLedger
-from realtime_tts.engine.api import AudioReady, EngineEvent, ModelInfo, RequestFinished, SynthesisRequest
-from realtime_tts.errors import InvalidConfig, RealtimeTTSError, TextTooLong
+from realtime_tts.engine.api import EngineEvent, ModelInfo, Reference, WordsReady
+from realtime_tts.errors import InvalidConfig, InvalidMessage, RealtimeTTSError, SessionExpired
+from realtime_tts.session.context import Context
+from realtime_tts.session.dialogue import Dialogue, Outgoing, Quota
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import (
     ClientMessage,
+    InputCancel,
     InputDone,
+    InputFlush,
     InputText,
     Limits,
+    PlaybackReport,
     ServerError,
-    ServerWarning,
     SessionClose,
     SessionConfig,
     SessionCreated,
+    SessionExpiring,
+    SessionKeepalive,
     SessionUpdated,
 )
-from realtime_tts.session.outputs import Close, EndStream, Routed, Send, Submit
+from realtime_tts.session.outputs import Close, Command, EndStream, FetchReference, Send
 from realtime_tts.session.protocol import PROTOCOL, Protocol, State
-from realtime_tts.session.sentences import Sentence, SentenceSplitter, is_speakable
-from realtime_tts.session.settings import AUTO, SessionSettings, apply_config, primary_language
-from realtime_tts.session.utterance import (
-    SendAudio,
-    SendSentenceDone,
-    SendUtteranceDone,
-    SentenceJob,
-    Utterance,
-)
+from realtime_tts.session.settings import SessionSettings, apply_config
+from realtime_tts.session.utterance import SendAudio, SentenceJob
 
-Output: TypeAlias = Submit | EndStream | Send | SendAudio | SendSentenceDone | SendUtteranceDone | Close
-"""Whatever a session may want done."""
+MAX_CONTEXT_ID_CHARS = 128
+MAX_HELD_MESSAGES = 1000
+"""That come while a `ref_audio` is fetched."""
+LAST_WARNING_S = 30.0
+"""`session.expiring` comes so long before the idle and the life limit, where these are longer than twice that."""
 
 
 class Session:
     def __init__(
-        self, session_id: str, info: ModelInfo, limits: SessionLimits, *, now_s: float, expires_at: float
+        self,
+        session_id: str,
+        info: ModelInfo,
+        limits: SessionLimits,
+        *,
+        now_s: float,
+        expires_at: float,
+        quota: Quota | None = None,
     ) -> None:
         """`expires_at` is Unix time and only told to the client; `now_s` and all later times are one `Clock`'s."""
         self.session_id = session_id
@@ -51,20 +59,14 @@ class Session:
         self._expires_at = expires_at
         self._expires_s = now_s + limits.session_s
         self._active_s = now_s
+        self._warned: set[str] = set()
         self._protocol = Protocol(limits, has_default_voice=info.default_voice is not None)
         self._settings = SessionSettings.default(info)
         self._announced = False
-        self._utterance_count = 0
-        self._writing: Utterance | None = None
-        self._utterances: deque[Utterance] = deque()
-        self._request_count = 0
-        self._waiting: deque[SentenceJob] = deque()
-        self._waiting_chars = 0
-        self._submitted: dict[str, SentenceJob] = {}
-        self._ahead = 0
-        """Sentences handed to the engine and not yet wholly sent."""
-        self._playout = PlayoutLedger()
-        self._last_routed_s = now_s
+        self._goodbye = (1000, "done")
+        self._fetching: SessionConfig | None = None
+        self._held: list[ClientMessage] = []
+        self._dialogue = Dialogue(session_id, info, limits, quota, now_s)
 
     @property
     def closed(self) -> bool:
@@ -72,237 +74,266 @@ class Session:
 
     @property
     def deadline_s(self) -> float:
-        """When the session ends for want of activity, or of age."""
-        return min(self._active_s + self._limits.idle_s, self._expires_s)
+        """When `on_time` is to be called, at the latest."""
+        ends = [self._due_s("idle"), self._due_s("ttl"), self._dialogue.deadline_s]
+        return min(ends)
+
+    @property
+    def unsent_s(self) -> float:
+        """Sound that waits to be sent."""
+        return self._dialogue.unsent_s
+
+    @property
+    def heard_until_s(self) -> float | None:
+        """When the listener will have played all that was sent; None before the first sound."""
+        return self._dialogue.heard_until_s
+
+    def drop_unsent(self) -> None:
+        """What waits will not be sent: for a client who does not read, before the error that says so."""
+        self._dialogue.outgoing.clear()
+
+    @property
+    def waiting(self) -> int:
+        """Messages and packets that wait to be sent."""
+        return len(self._dialogue.outgoing)
+
+    def next(self) -> Outgoing | None:
+        """Takes what is to be sent next; from here on it counts as sent."""
+        return self._dialogue.next()
 
     # -- From the client -----------------------------------------------------------------------------------------------
 
-    def receive(self, data: str | bytes, now_s: float) -> list[Output]:
+    def receive(self, data: str | bytes, now_s: float) -> list[Command]:
         """One frame.  Never raises: what is wrong with it becomes an error message, and perhaps a close."""
         if self.closed:
             return []
-        self._active_s = now_s
-        outputs: list[Output] = []
+        self._heard_of(now_s)
         try:
-            outputs.extend(self._on_message(self._protocol.receive(data), now_s))
+            message = self._protocol.receive(data)
         except RealtimeTTSError as error:
-            outputs.extend(self.fail(error))
-        return outputs
+            return self.fail(error)
+        return self._take(message, now_s)
 
-    def _on_message(self, message: ClientMessage, now_s: float) -> Iterator[Output]:
+    def _take(self, message: ClientMessage, now_s: float) -> list[Command]:
+        commands: list[Command] = []
+        try:
+            if self._fetching is not None and not isinstance(message, InputCancel | PlaybackReport | SessionKeepalive):
+                self._hold(message)
+            else:
+                commands.extend(self._on_message(message, now_s))
+        except RealtimeTTSError as error:
+            context_id = message.context_id if isinstance(message, ContextMessage) else None
+            commands.extend(self.fail(error, context_id))
+        return commands
+
+    def _on_message(self, message: ClientMessage, now_s: float) -> Iterator[Command]:
         match message:
             case SessionConfig():
                 yield from self._on_config(message)
-            case InputText(text=text):
-                yield from self._on_text(text, now_s)
-            case InputDone():
-                yield from self._on_done(now_s)
+            case InputText(text=text, context_id=context_id):
+                context = self._context(context_id, now_s)
+                yield from self._dialogue.on_text(context, text, self._settings, now_s, self._announce)
+            case InputFlush(context_id=context_id):
+                self._announce()
+                yield from self._dialogue.on_flush(context_id, now_s)
+            case InputDone(context_id=context_id):
+                context = self._context(context_id, now_s)
+                yield from self._dialogue.on_done(context, self._settings, now_s, self._announce)
+            case InputCancel(context_id=context_id, playback_offset_ms=offset_ms):
+                self._announce()
+                self._held = [each for each in self._held if not _is_input_of(each, context_id)]
+                played_s = None if offset_ms is None else _milliseconds("playback_offset_ms", offset_ms)
+                yield from self._dialogue.on_cancel(context_id, played_s, now_s)
+            case PlaybackReport():
+                yield from self._on_report(message, now_s)
             case SessionClose():
-                if self._writing:
-                    yield from self._on_done(now_s)
-                else:
-                    yield from self._advance()
+                yield from self._dialogue.finish_writing(now_s)
+        yield from self._advance()
 
-    def _on_config(self, config: SessionConfig) -> Iterator[Output]:
-        self._settings, ignored = apply_config(self._settings, config, self._info)
-        yield from self._announce()
-        yield Send(SessionUpdated(config=self._settings.in_force(self._info), ignored=ignored))
+    def _context(self, context_id: str | None, now_s: float) -> Context:
+        if context_id is not None and not 1 <= len(context_id) <= MAX_CONTEXT_ID_CHARS:
+            raise InvalidMessage(f"context_id: must have 1 to {MAX_CONTEXT_ID_CHARS} characters")
+        return self._dialogue.context(context_id, now_s)
 
-    def _announce(self) -> Iterator[Output]:
+    def _on_report(self, message: PlaybackReport, now_s: float) -> Iterator[Command]:
+        played_s = _milliseconds("played_ms", message.played_ms)
+        buffered_s = None if message.buffered_ms is None else _milliseconds("buffered_ms", message.buffered_ms)
+        yield from self._dialogue.on_report(message.context_id, played_s, buffered_s, now_s)
+
+    def _on_config(self, config: SessionConfig) -> Iterator[Command]:
+        if isinstance(config.ref_audio, str) and config.ref_audio and "ref_audio" in self._info.fields:
+            self._fetching = config
+            yield FetchReference(config.ref_audio)
+        else:
+            self._apply(config, None)
+
+    def _apply(self, config: SessionConfig, reference: Reference | None) -> None:
+        self._settings, ignored = apply_config(self._settings, config, self._info, reference)
+        self._announce()
+        self._send(Send(SessionUpdated(config=self._settings.in_force(self._info), ignored=ignored)))
+
+    def on_reference(self, fetched: Reference | RealtimeTTSError, now_s: float) -> list[Command]:
+        """The answer to `FetchReference`: what came in meanwhile is taken up."""
+        config, self._fetching = self._fetching, None
+        held, self._held = self._held, []
+        if config is None or self.closed:
+            return []
+        commands: list[Command] = []
+        try:
+            if isinstance(fetched, RealtimeTTSError):
+                raise fetched
+            self._apply(config, fetched)
+        except RealtimeTTSError as error:
+            commands.extend(self.fail(error))
+        for message in held:
+            commands.extend(self._take(message, now_s))  # behind another `ref_audio` they wait again
+        commands.extend(self._advance())
+        return commands
+
+    def _hold(self, message: ClientMessage) -> None:
+        if len(self._held) >= MAX_HELD_MESSAGES:
+            raise InvalidConfig(f"ref_audio is still being fetched, and {MAX_HELD_MESSAGES} messages wait for it")
+        self._held.append(message)
+
+    def _announce(self) -> None:
         if self._announced:
             return
         self._announced = True
         limits = self._limits
-        yield Send(
-            SessionCreated(
-                session_id=self.session_id,
-                protocol=PROTOCOL,
-                model=self._info.name,
-                voices=self._info.voice_names,
-                sample_rate=self._info.sample_rate_hz,
-                limits=Limits(
-                    max_message_bytes=limits.max_message_bytes,
-                    max_pending_chars=limits.max_pending_chars,
-                    max_sentence_chars=limits.max_sentence_chars,
-                    idle_s=limits.idle_s,
-                    session_s=limits.session_s,
-                ),
-                expires_at=self._expires_at,
-            )
-        )
-
-    def _on_text(self, text: str, now_s: float) -> Iterator[Output]:
-        pending = self._waiting_chars + (self._writing.splitter.pending_chars if self._writing else 0)
-        if pending + len(text) > self._limits.max_pending_chars:
-            raise TextTooLong(
-                f"{len(text)} more characters would make more than the {self._limits.max_pending_chars} that may wait"
-                f" to be spoken ({pending} do already); nothing of this message was taken"
-            )
-        utterance = self._writing or self._begin_utterance(now_s)
-        yield from self._announce()
-        utterance.characters += len(text)
-        yield from self._on_sentences(utterance, utterance.splitter.push(text), now_s)
-
-    def _on_done(self, now_s: float) -> Iterator[Output]:
-        utterance = self._writing or self._begin_utterance(now_s)
-        yield from self._announce()
-        self._writing = None
-        utterance.complete = True
-        yield from self._on_sentences(utterance, utterance.splitter.flush(), now_s)
-        yield from self._advance()
-
-    def _begin_utterance(self, now_s: float) -> Utterance:
-        settings = self._settings
-        if settings.voice is None:
-            raise InvalidConfig("voice: this server has no default voice, so `session.config` must name one")
-        language = settings.language
-        if language == AUTO:
-            language = next(voice.language for voice in self._info.voices if voice.name == settings.voice)
-        splitter = SentenceSplitter(language=primary_language(language), max_chars=self._limits.max_sentence_chars)
-        self._writing = Utterance(self._utterance_count, settings, splitter, began_s=now_s)
-        self._utterance_count += 1
-        self._utterances.append(self._writing)
-        return self._writing
-
-    def _on_sentences(self, utterance: Utterance, sentences: list[Sentence], now_s: float) -> Iterator[Output]:
-        for sentence in sentences:
-            if is_speakable(sentence.text):
-                job = self._make_job(utterance, sentence, now_s)
-                utterance.jobs.append(job)
-                self._waiting.append(job)
-                self._waiting_chars += len(sentence.text)
-        # One warning for all: a single message can hold tens of thousands of lines without a word.
-        if wordless := [sentence for sentence in sentences if not is_speakable(sentence.text)]:
-            more = f" and {len(wordless) - 1} more like it" if len(wordless) > 1 else ""
-            yield Send(
-                ServerWarning(
-                    code="nothing_to_speak",
-                    message=f"there are no words in {wordless[0].text[:80]!r}{more}: passed over",
-                    utterance_index=utterance.index,
+        self._send(
+            Send(
+                SessionCreated(
+                    session_id=self.session_id,
+                    protocol=PROTOCOL,
+                    model=self._info.name,
+                    voices=self._info.voice_names,
+                    sample_rate=self._info.sample_rate_hz,
+                    limits=Limits(
+                        max_message_bytes=limits.max_message_bytes,
+                        max_pending_chars=limits.max_pending_chars,
+                        max_utterance_chars=limits.max_utterance_chars,
+                        max_sentence_chars=limits.max_sentence_chars,
+                        max_contexts=limits.max_contexts,
+                        write_timeout_s=limits.write_timeout_s,
+                        context_idle_s=limits.context_idle_s,
+                        idle_s=limits.idle_s,
+                        session_s=limits.session_s,
+                    ),
+                    expires_at=self._expires_at,
                 )
             )
-        yield from self._fill()
-
-    def _make_job(self, utterance: Utterance, sentence: Sentence, now_s: float) -> SentenceJob:
-        settings = utterance.settings
-        assert settings.voice is not None, "no utterance begins without a voice"
-        request = SynthesisRequest(
-            request_id=f"{self.session_id}/{self._request_count}",
-            stream_id=self.session_id,
-            text=sentence.text,
-            voice=settings.voice,
-            utterance_index=utterance.index,
-            streamed=settings.stream_audio,
-            speed=settings.speed,
-            initial_codec_chunk_frames=settings.initial_codec_chunk_frames,
         )
-        self._request_count += 1
-        rate_hz = self._info.sample_rate_hz
-        job = SentenceJob(utterance.total_sentences, sentence, utterance, request, rate_hz, closed_s=now_s)
-        utterance.total_sentences += 1
-        return job
-
-    def _fill(self) -> Iterator[Output]:
-        """Hands sentences to the engine: the one that speaks, and those right behind it.
-
-        A sentence counts until it is sent, so a client who does not read stops its own generation, and only that.
-        """
-        while self._waiting and self._ahead <= self._limits.sentences_ahead:
-            job = self._waiting.popleft()
-            self._waiting_chars -= len(job.sentence.text)
-            self._submitted[job.request.request_id] = job
-            self._ahead += 1
-            yield Submit(job.request)
 
     # -- From the engine -----------------------------------------------------------------------------------------------
 
-    def on_engine(self, event: EngineEvent, now_s: float) -> list[Output]:
+    def on_engine(self, event: EngineEvent, now_s: float) -> list[Command]:
         """One event of a request of this session."""
-        job = self._submitted.get(event.request_id)
-        if job is None or self.closed:
+        if self.closed:
             return []  # the session has ended while the engine was still at it
-        self._active_s = now_s
-        if isinstance(event, RequestFinished):
-            del self._submitted[event.request_id]
-            job.finished = event
-            if event.error is not None and event.error.close_code is not None and self._is_first(job):
-                return self.fail(event.error)
-        elif isinstance(event, AudioReady):
-            job.held.append(event.samples)
+        fatal = self._dialogue.on_engine(event)
+        if fatal is not None:
+            return self.fail(fatal)
+        if not isinstance(event, WordsReady):
+            self._heard_of(now_s)
         return list(self._advance())
 
-    def _is_first(self, job: SentenceJob) -> bool:
-        """Whether nothing was heard of its utterance and nothing before it is still to come.
-
-        Else an error is its sentence's alone: what is being spoken is never cut off for what was to follow.
-        """
-        utterance = self._utterances[0]
-        return utterance.jobs[0] is job and job.index == 0 and not job.started
-
-    def _advance(self) -> Iterator[Output]:
-        """Passes on whatever is next in the order of hearing, as far as it is there."""
-        while self._utterances:
-            utterance = self._utterances[0]
-            while utterance.jobs:
-                job = utterance.jobs[0]
-                yield from job.pass_on()
-                if job.finished is None:
-                    return
-                utterance.jobs.popleft()
-                yield from job.end(self.session_id)
-            if not utterance.complete:
-                return
-            self._utterances.popleft()
-            yield SendUtteranceDone(utterance)
-        if self._protocol.state is State.CLOSING:
-            yield from self._close(1000, "done")
+    def _advance(self) -> Iterator[Command]:
+        self._dialogue.advance()
+        ending = self._protocol.state in (State.CLOSING, State.DRAINING)
+        if ending and not self._dialogue.writes_or_speaks and self._fetching is None:
+            yield from self._close(*self._goodbye)
 
     # -- From the socket -----------------------------------------------------------------------------------------------
 
-    def on_audio_sent(self, audio: SendAudio, now_s: float) -> Routed:
+    def on_audio_sent(self, audio: SendAudio, now_s: float) -> list[Command]:
         """`audio` was routed to the socket at `now_s`."""
-        job = audio.job
-        self._active_s = now_s
-        if job.wanted_s is None:
-            job.wanted_s = max(job.closed_s, self._last_routed_s)
-        job.on_sent(audio, now_s, self._playout.playout_end_s)
-        self._playout.record(arrived_at_s=now_s, duration_s=audio.duration_s)
-        self._last_routed_s = now_s
-        playout_end_s = self._playout.playout_end_s
-        assert playout_end_s is not None, "a packet was just recorded"
-        return Routed(job.request.request_id, audio.model_samples, playout_end_s)
+        self._heard_of(now_s)
+        return list(self._dialogue.on_audio_sent(audio, now_s))
 
-    def on_sentence_sent(self) -> list[Output]:
+    def on_sentence_sent(self, job: SentenceJob, now_s: float) -> list[Command]:
         """A sentence has wholly gone out: there is room for another with the engine."""
-        self._ahead -= 1
-        return [] if self.closed else list(self._fill())
+        return list(self._dialogue.on_sentence_sent(job, now_s))
 
-    # -- Ends ----------------------------------------------------------------------------------------------------------
+    # -- Time and ends -------------------------------------------------------------------------------------------------
 
-    def fail(self, error: RealtimeTTSError) -> list[Output]:
+    def on_time(self, now_s: float) -> list[Command]:
+        """Speaks what has waited long enough, ends what has lasted long enough; to be called at `deadline_s`."""
+        if self.closed:
+            return []
+        if now_s >= min(self._expires_s, self._active_s + self._limits.idle_s):
+            return self.fail(SessionExpired("the session's idle or life limit, told in `session.created`, has passed"))
+        commands: list[Command] = list(self._dialogue.on_time(now_s))
+        if now_s >= self._due_s("ttl"):
+            commands.extend(self.expire("ttl", self._expires_s - now_s))
+        elif now_s >= self._due_s("idle"):
+            self._warned.add("idle")
+            left_s = self._active_s + self._limits.idle_s - now_s
+            self._send(Send(SessionExpiring(reason="idle", deadline_ms=left_s * 1000)))
+        commands.extend(self._advance())
+        return commands
+
+    def _due_s(self, kind: str) -> float:
+        """When a limit is warned of, or, once that is done, reached."""
+        length_s = self._limits.idle_s if kind == "idle" else self._limits.session_s
+        end_s = self._active_s + length_s if kind == "idle" else self._expires_s
+        warns = kind not in self._warned and length_s > 2 * LAST_WARNING_S and self._announced
+        return end_s - LAST_WARNING_S if warns else end_s
+
+    def _heard_of(self, now_s: float) -> None:
+        self._active_s = now_s
+        self._warned.discard("idle")
+
+    def expire(self, reason: str, deadline_s: float) -> list[Command]:
+        """The session is to end: tells the client, finishes the utterances that have begun, then closes.
+
+        `reason` is drain or ttl; `deadline_s` is how long it has.  Whoever calls ends it then, done or not.
+        """
+        if self.closed or {"drain", "ttl"} & self._warned:
+            return []
+        self._warned.update(("ttl", reason))
+        self._send(Send(SessionExpiring(reason=reason, deadline_ms=max(0.0, deadline_s) * 1000)))
+        if self._protocol.state is not State.CLOSING:
+            self._goodbye = (1012, "server_stopping") if reason == "drain" else (1001, "session_expired")
+        self._protocol.drain()
+        self._dialogue.drain()
+        return list(self._advance())
+
+    def fail(self, error: RealtimeTTSError, context_id: str | None = None) -> list[Command]:
         """Tells the client of `error`; where it has a close code, that is the end of the session."""
-        fatal = error.close_code is not None
         message = ServerError(
             code=error.code,
             message=error.message,
-            fatal=fatal,
+            fatal=error.close_code is not None,
             retryable=error.retryable,
             session_id=self.session_id,
+            context_id=context_id,
             retry_after_ms=None if error.retry_after_s is None else error.retry_after_s * 1000,
         )
-        outputs: list[Output] = [Send(message)]
-        if error.close_code is not None:
-            outputs.extend(self._close(error.close_code, error.code))
-        return outputs
+        self._send(Send(message))
+        return [] if error.close_code is None else list(self._close(error.close_code, error.code))
 
-    def abandon(self) -> list[Output]:
+    def abandon(self) -> list[Command]:
         """Nobody listens any more: everything that was asked of the engine is taken back."""
         self._protocol.close()
-        self._submitted.clear()
-        self._waiting.clear()
-        self._utterances.clear()
-        return [EndStream(self.session_id)]
+        self._held.clear()
+        return [EndStream(stream_id) for stream_id in self._dialogue.abandon()]
 
-    def _close(self, code: int, reason: str) -> Iterator[Output]:
+    def _close(self, code: int, reason: str) -> Iterator[Command]:
         yield from self.abandon()
-        yield Close(code, reason)
+        self._send(Close(code, reason))
+
+    def _send(self, output: Outgoing) -> None:
+        self._dialogue.outgoing.append(output)
+
+
+def _milliseconds(field: str, value: float) -> float:
+    if not (math.isfinite(value) and value >= 0):
+        raise InvalidMessage(f"{field}: must be a number of milliseconds, got {str(value)[:40]}")
+    return value / 1000
+
+
+def _is_input_of(message: ClientMessage, context_id: str | None) -> bool:
+    return isinstance(message, InputText | InputFlush | InputDone) and message.context_id == context_id
+
+
+ContextMessage = InputText | InputFlush | InputDone | InputCancel | PlaybackReport

@@ -1,4 +1,4 @@
-"""One utterance and its sentences: what each has sent so far, and how its listener fared."""
+"""One utterance and its sentences: what each has sent so far, how its listener fared, and what was heard of it."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -7,34 +7,65 @@ from typing import TypeAlias
 
 import numpy as np
 
-from realtime_tts.audio.encoder import Encoder, make_encoder
+from realtime_tts.audio.encoder import Encoder, Packet, make_encoder
 from realtime_tts.audio.playout import ContinuityReport, PlayoutLedger
-from realtime_tts.engine.api import RequestFinished, Samples, SynthesisRequest
+from realtime_tts.engine.api import FinishReason, RequestFinished, Samples, SynthesisRequest, Word
+from realtime_tts.errors import RealtimeTTSError
+from realtime_tts.session.framing import FrameHeader
 from realtime_tts.session.messages import (
     AudioDone,
     AudioStart,
+    AudioTimestamps,
     Continuity,
     SentenceMetrics,
     ServerError,
     SessionDone,
     Usage,
+    WordTiming,
+    sendable,
 )
-from realtime_tts.session.outputs import Send
+from realtime_tts.session.respell import Respelled
 from realtime_tts.session.sentences import Sentence, SentenceSplitter
 from realtime_tts.session.settings import SessionSettings
+from realtime_tts.session.text import TextCleaner
 
 AUDIBLE = 10 ** (-40 / 20)
 """The first sample above -40 dBFS counts as audible: what lies below is a voice's breath and a model's noise."""
 
 
 @dataclass(frozen=True, slots=True)
+class SendStart:
+    """Becomes `audio.start`."""
+
+    job: "SentenceJob"
+
+
+@dataclass(frozen=True, slots=True)
+class SendWords:
+    """Becomes `audio.timestamps`."""
+
+    job: "SentenceJob"
+    words: tuple[Word, ...]
+    status: str = "ok"
+
+
+@dataclass(frozen=True, slots=True)
 class SendAudio:
-    """One binary frame.  `duration_s` is what it holds of sound; `model_samples` the same at the model's rate."""
+    """One binary frame.  `samples` and `duration_s` are what it holds of sound, at the wire's rate."""
 
     job: "SentenceJob"
     data: bytes
+    samples: int
     duration_s: float
-    model_samples: int
+    header: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class SendFailure:
+    """Becomes the `error` that says why a sentence has failed."""
+
+    job: "SentenceJob"
+    error: RealtimeTTSError
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +82,7 @@ class SendUtteranceDone:
     utterance: "Utterance"
 
 
-Sending: TypeAlias = Send | SendAudio | SendSentenceDone
+Sending: TypeAlias = SendStart | SendWords | SendAudio | SendFailure | SendSentenceDone
 """What a sentence has sent."""
 
 
@@ -60,23 +91,44 @@ class Utterance:
     """The text between two `input.done`, with the settings that were in force when it began."""
 
     index: int
+    context_id: str | None
+    context_number: int
     settings: SessionSettings
+    cleaner: TextCleaner
     splitter: SentenceSplitter
     began_s: float
     """When its first text came."""
+    received: list[str] = field(default_factory=list)
+    """Its text as the client sent it."""
+    characters: int = 0
     jobs: deque["SentenceJob"] = field(default_factory=deque)
     """Sentences not yet wholly passed on, in the order of hearing."""
+    waiting: deque["SentenceJob"] = field(default_factory=deque)
+    """Of those, the ones not yet with the engine."""
+    begun: list["SentenceJob"] = field(default_factory=list)
+    """Sentences of which something was passed on."""
     total_sentences: int = 0
-    characters: int = 0
     complete: bool = False
+    cancelled: bool = False
+    done_sent: bool = False
     ledger: PlayoutLedger = field(default_factory=PlayoutLedger)
     ttfa_s: float | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.received)
+
+    @property
+    def audio_s(self) -> float:
+        """Seconds of sound that were sent."""
+        return self.ledger.report().audio_s
 
     def done_message(self) -> SessionDone:
         report = self.ledger.report(started_at_s=self.began_s)
         return SessionDone(
-            total_sentences=self.total_sentences,
+            total_sentences=sum(job.start_sent for job in self.begun) if self.cancelled else self.total_sentences,
             utterance_index=self.index,
+            reason="cancelled" if self.cancelled else "complete",
             usage=Usage(characters=self.characters, audio_ms=_ms(report.audio_s)),
             continuity=Continuity(
                 ttfp_ms=_ms_or_none(report.ttfp_s),
@@ -89,6 +141,7 @@ class Utterance:
                 text_starvation_ms=_ms(report.text_starvation_s),
                 continuity_ok=_verdict(report, self.settings),
             ),
+            context_id=self.context_id,
         )
 
 
@@ -98,65 +151,122 @@ class SentenceJob:
 
     index: int
     sentence: Sentence
+    """Its offsets are those of the text as cleaned."""
+    sources: tuple[int, ...] | None
+    """For each character of the sentence, and its end, where it came from in the text as received; None where that
+    is the same."""
+    respelled: Respelled
     utterance: Utterance
     request: SynthesisRequest
     model_rate_hz: int
+    tempo: float
     closed_s: float
     """When its text was complete."""
-    held: list[Samples] = field(default_factory=list)
-    """Sound that waits for its turn."""
+    gives_words: bool
+    """Whether the model says when each word is heard."""
+    held: list[Samples | tuple[Word, ...]] = field(default_factory=list)
+    """Sound and words that wait for their turn."""
+    words: list[Word] = field(default_factory=list)
     finished: RequestFinished | None = None
     started: bool = False
+    framed: bool = False
+    """Whether its frames begin with a header."""
+    start_sent: bool = False
+    done_sent: bool = False
     ledger: PlayoutLedger = field(default_factory=PlayoutLedger)
     wanted_s: float | None = None
     """When it could first have been sent: its text complete, and everything before it routed."""
     total_bytes: int = 0
+    samples: int = 0
+    """Sent, at the wire's rate."""
     leading_silence_s: float | None = None
     model_samples: int = 0
+    """Made, at the model's rate."""
+    routed_samples: int = 0
+    """Of those, the ones that the engine was told were sent."""
+    heard_from: list[tuple[float, float]] = field(default_factory=list)
+    """[begin, end) of each stretch in which the listener plays it without a gap, by the clock."""
     _encoder: Encoder | None = None
     """Made when the sentence is sent: a resampler holds 50 kB, and tens of thousands of sentences may be waiting."""
-    _unsent_model_samples: int = 0
+    _packed: int = 0
     _packed_samples: int = 0
 
-    def pass_on(self) -> Iterator[Sending]:
+    # -- On the way out ------------------------------------------------------------------------------------------------
+
+    def pass_on(self, *, framed: bool) -> Iterator[Sending]:
         """Sends what is held; only called when it is this sentence's turn."""
         held, self.held = self.held, []
-        for samples in held:
-            yield from self._start()
-            self._look_for_sound(samples)
-            self.model_samples += len(samples)
-            self._unsent_model_samples += len(samples)
-            encoder = self._make_encoder()
-            yield from self._packet(encoder, encoder.encode(samples))
+        for each in held:
+            yield from self._start(framed=framed)
+            if isinstance(each, tuple):
+                yield SendWords(self, each)
+                continue
+            self._look_for_sound(each)
+            self.model_samples += len(each)
+            yield from (self._audio(packet) for packet in self._make_encoder().encode(each))
 
-    def end(self, session_id: str) -> Iterator[Sending]:
+    def end(self, *, framed: bool) -> Iterator[Sending]:
         """The rest of the sound, and how it ended: every `audio.start` has its `audio.done`."""
         assert self.finished is not None
         error = self.finished.error
-        yield from self._start()
+        yield from self._start(framed=framed)
+        if self.asks_words and self.gives_words and not self.words and error is None:
+            yield SendWords(self, (), "failed")
         # A whole file that lacks its end would look complete, so a failed one is not sent at all.
-        if error is None or self.utterance.settings.stream_audio:
-            encoder = self._make_encoder()
-            yield from self._packet(encoder, encoder.flush())
+        if self.utterance.settings.stream_audio or self.finished.reason is not FinishReason.ERROR:
+            packets = self._make_encoder().flush()
+            if self.framed and not packets:
+                packets = [Packet(b"", 0)]  # no sound is left, but the frame that is marked as the last
+            for left, packet in zip(range(len(packets), 0, -1), packets, strict=True):
+                yield self._audio(packet, last=left == 1)
         if error is not None:
-            yield Send(
-                ServerError(
-                    code=error.code,
-                    message=error.message,
-                    fatal=False,
-                    retryable=error.retryable,
-                    session_id=session_id,
-                    sentence_index=self.index,
-                    retry_after_ms=None if error.retry_after_s is None else error.retry_after_s * 1000,
-                )
-            )
+            yield SendFailure(self, error)
         yield SendSentenceDone(self)
 
-    def on_sent(self, audio: SendAudio, now_s: float, hearing_until_s: float | None) -> None:
+    def _start(self, *, framed: bool) -> Iterator[Sending]:
+        if self.started:
+            return
+        self.started = True
+        self.framed = framed
+        self.utterance.begun.append(self)
+        yield SendStart(self)
+        if self.asks_words and not self.gives_words:
+            yield SendWords(self, (), "unsupported")
+
+    def _make_encoder(self) -> Encoder:
+        if self._encoder is None:
+            settings = self.utterance.settings
+            self._encoder = make_encoder(
+                settings.format, self.model_rate_hz, streaming=settings.stream_audio, tempo=self.tempo
+            )
+        return self._encoder
+
+    def _audio(self, packet: Packet, *, last: bool = False) -> SendAudio:
+        header = b""
+        if self.framed:
+            number = self.utterance.context_number
+            header = FrameHeader(number, self.index, self._packed, self._packed_samples, last=last).pack()
+        self._packed += 1
+        self._packed_samples += packet.samples
+        duration_s = self.utterance.settings.format.seconds(packet.samples)
+        return SendAudio(self, packet.data, packet.samples, duration_s, header)
+
+    def _look_for_sound(self, samples: Samples) -> None:
+        if self.leading_silence_s is None and (loud := np.flatnonzero(np.abs(samples) > AUDIBLE)).size:
+            self.leading_silence_s = (self.model_samples + int(loud[0])) / self.model_rate_hz / self.tempo
+
+    # -- Sent ----------------------------------------------------------------------------------------------------------
+
+    def on_sent(self, audio: SendAudio, now_s: float, hearing_until_s: float | None) -> int:
         """Moves the clocks of this sentence and of its utterance: `audio` went to the socket at `now_s`.
 
-        Until `hearing_until_s` the listener hears what was sent before.
+        Until `hearing_until_s` the listener hears what was sent before.  Returns the samples at the model's rate that
+        are sent with it.
         """
+        self.total_bytes += len(audio.data)
+        self.samples += audio.samples
+        if not audio.samples:
+            return 0
         utterance = self.utterance
         playout_end_s = utterance.ledger.playout_end_s
         # The listener had run dry before this sentence's text was complete: that wait is the text's, not ours.
@@ -168,10 +278,108 @@ class SentenceJob:
             text_starved=starved,
             hearing_until_s=hearing_until_s,
         )
-        self.total_bytes += len(audio.data)
         if utterance.ttfa_s is None:
             ttfp_s = utterance.ledger.report(started_at_s=utterance.began_s).ttfp_s
             utterance.ttfa_s = _audible_after(ttfp_s, self.leading_silence_s)
+        self._note_hearing(max(now_s, hearing_until_s or now_s), audio.duration_s)
+        sent = round(self.samples / utterance.settings.format.sample_rate_hz * self.model_rate_hz * self.tempo)
+        return self._route(min(sent, self.model_samples))
+
+    def on_done_sent(self) -> int:
+        """Nothing more of it will be sent; returns the samples that the engine was not yet told of."""
+        self._encoder = None
+        return self._route(self.model_samples)
+
+    def _route(self, upto: int) -> int:
+        newly = max(0, upto - self.routed_samples)
+        self.routed_samples += newly
+        return newly
+
+    def _note_hearing(self, begin_s: float, duration_s: float) -> None:
+        if self.heard_from and begin_s - self.heard_from[-1][1] < 1e-6:
+            self.heard_from[-1] = (self.heard_from[-1][0], self.heard_from[-1][1] + duration_s)
+        else:
+            self.heard_from.append((begin_s, begin_s + duration_s))
+
+    def audio_s(self) -> float:
+        """Seconds of its sound that were sent."""
+        return sum(end - begin for begin, end in self.heard_from)
+
+    def played_s(self, at_s: float) -> float:
+        """Seconds of its sound that the listener has heard by `at_s`, who plays everything as soon as it comes."""
+        return sum(min(max(at_s - begin, 0.0), end - begin) for begin, end in self.heard_from)
+
+    # -- Text ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def asks_words(self) -> bool:
+        return self.utterance.settings.word_timestamps
+
+    @property
+    def text_span(self) -> tuple[int, int]:
+        """In the text of the utterance as received."""
+        return self.source(0), self.source(len(self.sentence.text))
+
+    def source(self, offset: int) -> int:
+        """Where the character at `offset` of the sentence came from in the text as received."""
+        if offset >= len(self.sentence.text):
+            return self.sentence.end if self.sources is None else self.sources[-1]
+        if self.sources is None:
+            return min(self.sentence.start + offset, self.sentence.end)
+        return self.sources[offset]
+
+    def word_span(self, word: Word) -> tuple[int, int]:
+        """A word of the request, as characters of the sentence."""
+        return self.respelled.source(word.start), self.respelled.source_end(word.end)
+
+    # -- Messages ------------------------------------------------------------------------------------------------------
+
+    def start_message(self) -> AudioStart:
+        audio_format = self.utterance.settings.format
+        return AudioStart(
+            sentence_index=self.index,
+            sentence_text=self.sentence.text,
+            format=audio_format.encoding.value,
+            sample_rate=audio_format.sample_rate_hz,
+            channels=audio_format.channels,
+            utterance_index=self.utterance.index,
+            text_span=self.text_span,
+            frame_header=self.framed,
+            context_number=self.utterance.context_number,
+            context_id=self.utterance.context_id,
+            pre_skip=self._make_encoder().pre_skip_samples or None,
+        )
+
+    def words_message(self, words: tuple[Word, ...], status: str) -> AudioTimestamps:
+        return AudioTimestamps(
+            sentence_index=self.index,
+            utterance_index=self.utterance.index,
+            status=status,
+            words=tuple(self._timing(word) for word in words),
+            context_id=self.utterance.context_id,
+        )
+
+    def _timing(self, word: Word) -> WordTiming:
+        start, end = self.word_span(word)
+        return WordTiming(
+            word=sendable(self.sentence.text[start:end]),
+            start_ms=_ms(word.start_s / self.tempo),
+            end_ms=_ms(word.end_s / self.tempo),
+            text_span=(self.source(start), self.source(end)),
+        )
+
+    def failure_message(self, error: RealtimeTTSError, session_id: str) -> ServerError:
+        return ServerError(
+            code=error.code,
+            message=error.message,
+            fatal=False,
+            retryable=error.retryable,
+            session_id=session_id,
+            context_id=self.utterance.context_id,
+            utterance_index=self.utterance.index,
+            sentence_index=self.index,
+            retry_after_ms=None if error.retry_after_s is None else error.retry_after_s * 1000,
+        )
 
     def done_message(self) -> AudioDone:
         assert self.finished is not None
@@ -184,7 +392,7 @@ class SentenceJob:
             error=self.finished.error is not None,
             utterance_index=self.utterance.index,
             duration_ms=_ms(report.audio_s),
-            samples=self._packed_samples,
+            samples=self.samples,
             reason=self.finished.reason.value,
             metrics=SentenceMetrics(
                 ttfp_ms=_ms_or_none(report.ttfp_s),
@@ -197,43 +405,8 @@ class SentenceJob:
                 underrun_count=report.underrun_count,
                 continuity_ok=_verdict(report, self.utterance.settings),
             ),
+            context_id=self.utterance.context_id,
         )
-
-    def _start(self) -> Iterator[Sending]:
-        if self.started:
-            return
-        self.started = True
-        audio_format = self.utterance.settings.format
-        yield Send(
-            AudioStart(
-                sentence_index=self.index,
-                sentence_text=self.sentence.text,
-                format=audio_format.encoding.value,
-                sample_rate=audio_format.sample_rate_hz,
-                channels=audio_format.channels,
-                utterance_index=self.utterance.index,
-                text_span=(self.sentence.start, self.sentence.end),
-            )
-        )
-
-    def _make_encoder(self) -> Encoder:
-        if self._encoder is None:
-            settings = self.utterance.settings
-            self._encoder = make_encoder(settings.format, self.model_rate_hz, streaming=settings.stream_audio)
-        return self._encoder
-
-    def _packet(self, encoder: Encoder, data: bytes) -> Iterator[Sending]:
-        if not data:
-            return
-        samples = encoder.samples_out - self._packed_samples
-        self._packed_samples += samples
-        model_samples, self._unsent_model_samples = self._unsent_model_samples, 0
-        duration_s = self.utterance.settings.format.seconds(samples)
-        yield SendAudio(self, data, duration_s, model_samples)
-
-    def _look_for_sound(self, samples: Samples) -> None:
-        if self.leading_silence_s is None and (loud := np.flatnonzero(np.abs(samples) > AUDIBLE)).size:
-            self.leading_silence_s = (self.model_samples + int(loud[0])) / self.model_rate_hz
 
 
 def _audible_after(ttfp_s: float | None, leading_silence_s: float | None) -> float | None:

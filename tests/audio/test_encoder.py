@@ -1,53 +1,175 @@
-"""From samples to the wire: streamed bytes are the whole's bytes."""
+"""From samples to the wire: every format, any chunking, any rate and tempo, and exactly the samples that are due."""
+
+import gc
+import io
+import math
+from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.audio.encoder import make_encoder
-from realtime_tts.audio.format import AudioFormat
-from realtime_tts.audio.pcm import Float32, pcm_samples
+from realtime_tts.audio.encoder import Packet, make_encoder
+from realtime_tts.audio.format import AudioFormat, Encoding
+from realtime_tts.audio.g711 import alaw_bytes, mulaw_bytes
+from realtime_tts.audio.pcm import Float32, pcm_bytes, pcm_samples
+from realtime_tts.audio.resample import StreamingResampler
 from realtime_tts.audio.wav import HEADER_BYTES, wav_header
+from tests.audio.speechlike import snr_db, speechlike
+
+RATES = [8_000, 11_025, 12_000, 16_000, 24_000, 44_100, 48_000]
+TO_BYTES = {Encoding.PCM: pcm_bytes, Encoding.PCM_MULAW: mulaw_bytes, Encoding.PCM_ALAW: alaw_bytes}
+FORMATS = [
+    AudioFormat(encoding, rate_hz)
+    for encoding in Encoding
+    for rate_hz in RATES
+    if encoding is not Encoding.OPUS or rate_hz not in (11_025, 44_100)
+]
+formats = st.sampled_from(FORMATS)
+
+
+def encoded(
+    samples: Float32,
+    audio_format: AudioFormat,
+    cuts: list[int] | None = None,
+    *,
+    model_rate_hz: int = 24_000,
+    streaming: bool = True,
+    tempo: float = 1.0,
+) -> list[Packet]:
+    encoder = make_encoder(audio_format, model_rate_hz, streaming=streaming, tempo=tempo)
+    chunks = np.split(samples, sorted(cuts or []))
+    return [packet for chunk in chunks for packet in encoder.encode(chunk)] + encoder.flush()
+
+
+def resampled(samples: Float32, in_hz: int, out_hz: int) -> Float32:
+    resampler = StreamingResampler(in_hz, out_hz)
+    return np.concatenate((resampler.push(samples), resampler.flush()))
+
+
+def due(samples: int, in_hz: int, out_hz: int, tempo: float) -> int:
+    half = Fraction(1, 2)
+    return math.floor(Fraction(math.floor(samples / Fraction(tempo) + half) * out_hz, in_hz) + half)
 
 
 @given(
-    encoding=st.sampled_from(["pcm", "wav"]),
-    rate=st.sampled_from([8_000, 24_000, 44_100]),
-    lengths=st.lists(st.integers(0, 3_000), max_size=6),
+    audio_format=formats,
+    model_rate_hz=st.sampled_from([16_000, 22_050, 24_000, 44_100]),
+    streaming=st.booleans(),
+    tempo=st.just(1.0) | st.floats(0.25, 4.0),
+    length=st.integers(0, 5_000),
+    data=st.data(),
 )
+@settings(deadline=None, max_examples=150)
+def test_any_chunking_gives_the_same_bytes_and_exactly_the_samples_that_are_due(
+    audio_format: AudioFormat, model_rate_hz: int, streaming: bool, tempo: float, length: int, data: st.DataObject
+) -> None:
+    samples = np.resize(speechlike(model_rate_hz, 0.25), length)
+    cuts = data.draw(st.lists(st.integers(0, length), max_size=6))
+    chunked, once = (
+        encoded(samples, audio_format, places, model_rate_hz=model_rate_hz, streaming=streaming, tempo=tempo)
+        for places in (cuts, [])
+    )
+    total = due(length, model_rate_hz, audio_format.sample_rate_hz, tempo)
+    assert sum(packet.samples for packet in chunked) == sum(packet.samples for packet in once) == total
+    assert all(packet.samples > 0 and packet.data for packet in chunked)
+    assert b"".join(packet.data for packet in chunked) == b"".join(packet.data for packet in once)
+    if audio_format.encoding is Encoding.OPUS:
+        assert chunked == once
+    if not streaming:
+        assert len(chunked) == (1 if total else 0)
+
+
+@given(encoding=st.sampled_from(sorted(TO_BYTES)), rate_hz=st.sampled_from(RATES), length=st.integers(0, 5_000))
 @settings(deadline=None)
-def test_streamed_and_whole_are_the_same_audio(encoding: str, rate: int, lengths: list[int]) -> None:
-    audio_format = AudioFormat.parse(encoding, rate)
-    chunks = [np.random.default_rng(n).uniform(-1, 1, n).astype(np.float32) for n in lengths]
-    streaming, whole = (make_encoder(audio_format, 24_000, streaming=s) for s in (True, False))
-    streamed = b"".join([*map(streaming.encode, chunks), streaming.flush()])
-    assert all(whole.encode(chunk) == b"" for chunk in chunks)
-    complete = whole.flush()
-    header = HEADER_BYTES if encoding == "wav" and complete else 0
-    assert streamed[header:] == complete[header:]
-    if header:
-        assert streamed[:header] == wav_header(audio_format, None)
-        assert complete[:header] == wav_header(audio_format, len(complete) - header)
-    assert streaming.samples_out == whole.samples_out == audio_format.samples_in(len(complete) - header)
+def test_headerless_formats_are_the_resampled_sound_and_no_more(encoding: Encoding, rate_hz: int, length: int) -> None:
+    samples = np.random.default_rng(length).uniform(-1, 1, length).astype(np.float32)
+    expected = TO_BYTES[encoding](resampled(samples, 24_000, rate_hz))
+    for streaming in (True, False):
+        packets = encoded(samples, AudioFormat(encoding, rate_hz), [length // 3], streaming=streaming)
+        assert b"".join(packet.data for packet in packets) == expected
 
 
+@pytest.mark.parametrize("rate_hz", RATES)
+def test_wav_is_pcm_behind_a_header(rate_hz: int) -> None:
+    samples = speechlike(24_000)
+    audio_format = AudioFormat(Encoding.WAV, rate_hz)
+    data = pcm_bytes(resampled(samples, 24_000, rate_hz))
+    streamed = encoded(samples, audio_format, [5_000])
+    assert b"".join(packet.data for packet in streamed) == wav_header(audio_format, None) + data
+    assert len(streamed[0].data) == HEADER_BYTES + 2 * streamed[0].samples
+    [whole] = encoded(samples, audio_format, [5_000], streaming=False)
+    assert whole.data == wav_header(audio_format, len(data)) + data
+
+
+@pytest.mark.parametrize("audio_format", FORMATS, ids=str)
+def test_a_whole_file_says_its_own_rate_and_length_and_is_the_same_sound(audio_format: AudioFormat) -> None:
+    samples = speechlike(24_000)
+    [whole] = encoded(samples, audio_format, [3_000, 9_999], streaming=False)
+    raw = {"pcm": "PCM_16", "pcm_mulaw": "ULAW", "pcm_alaw": "ALAW"}.get(audio_format.encoding)
+    how = {"format": "RAW", "subtype": raw, "samplerate": audio_format.sample_rate_hz, "channels": 1} if raw else {}
+    heard, rate_hz = soundfile.read(io.BytesIO(whole.data), dtype="float32", **how)
+    assert rate_hz == audio_format.sample_rate_hz
+    assert len(heard) == whole.samples
+    lossy = audio_format.encoding in (Encoding.OPUS, Encoding.MP3)
+    assert snr_db(resampled(samples, 24_000, rate_hz), np.asarray(heard, np.float32)) > (12 if lossy else 34)
+
+
+@pytest.mark.parametrize("tempo", [1.0, 1.5])
 @pytest.mark.parametrize("streaming", [True, False])
-@pytest.mark.parametrize("rate", [8_000, 24_000, 48_000])
+@pytest.mark.parametrize("rate_hz", [8_000, 24_000, 48_000])
 @pytest.mark.parametrize("broken", [float("nan"), float("inf"), float("-inf"), 1e30])
-def test_one_broken_sample_is_one_click_and_not_a_hole(broken: float, rate: int, streaming: bool) -> None:
+def test_one_broken_sample_is_one_click_and_not_a_hole(
+    broken: float, rate_hz: int, streaming: bool, tempo: float
+) -> None:
     def sound(middle: float) -> Float32:
         samples = np.full(24_000, 0.25, np.float32)
         samples[12_000] = middle
-        encoder = make_encoder(AudioFormat.parse("pcm", rate), 24_000, streaming=streaming)
-        return pcm_samples(encoder.encode(samples) + encoder.flush())
+        packets = encoded(samples, AudioFormat(Encoding.PCM, rate_hz), streaming=streaming, tempo=tempo)
+        return pcm_samples(b"".join(packet.data for packet in packets))
 
     off = np.flatnonzero(np.abs(sound(broken) - sound(0.25)) > 0.05)
-    assert np.all(np.abs(off - rate / 2) < rate / 1000)
+    assert np.all(np.abs(off - rate_hz / 2 / tempo) < rate_hz * (0.001 if tempo == 1.0 else 0.025))
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-def test_no_sound_is_no_bytes_not_even_a_header(streaming: bool) -> None:
-    encoder = make_encoder(AudioFormat.parse("wav", 24_000), 24_000, streaming=streaming)
-    assert encoder.encode(np.zeros(0, np.float32)) + encoder.flush() == b""
-    assert encoder.samples_out == 0
+@pytest.mark.parametrize("encoding", Encoding)
+def test_no_sound_is_no_bytes_not_even_a_header(encoding: Encoding, streaming: bool) -> None:
+    audio_format = AudioFormat(encoding, 24_000)
+    for tempo in (1.0, 2.0):
+        assert encoded(np.zeros(0, np.float32), audio_format, [0, 0], streaming=streaming, tempo=tempo) == []
+
+
+@pytest.mark.parametrize("encoding", Encoding)
+def test_only_opus_packets_have_something_to_skip(encoding: Encoding) -> None:
+    for streaming in (True, False):
+        skip = make_encoder(AudioFormat(encoding, 24_000), 24_000, streaming=streaming).pre_skip_samples
+        assert skip == (156 if encoding is Encoding.OPUS and streaming else 0)  # 6.5 ms
+
+
+def test_a_tempo_out_of_range_is_refused() -> None:
+    with pytest.raises(ValueError, match="tempo"):
+        make_encoder(AudioFormat(Encoding.PCM, 24_000), 24_000, streaming=True, tempo=5.0)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the resident size from /proc")
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("encoding", [Encoding.OPUS, Encoding.FLAC, Encoding.MP3])
+def test_a_thousand_encoders_leave_nothing_behind(encoding: Encoding, finished: bool) -> None:
+    samples = speechlike(24_000, 0.05)
+
+    def use(times: int) -> int:
+        for number in range(times):
+            encoder = make_encoder(AudioFormat(encoding, 24_000), 24_000, streaming=number % 2 == 0)
+            encoder.encode(samples)
+            if finished:
+                encoder.flush()
+        del encoder
+        return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * 4_096
+
+    gc.collect()
+    before_bytes = use(100)
+    assert use(1_000) - before_bytes < 10_000_000  # an Opus encoder's state is 25 kB, and the smallest

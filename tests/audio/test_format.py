@@ -1,6 +1,8 @@
 """What the bytes mean, and which formats are refused."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from realtime_tts.audio.format import AudioFormat, Encoding
 from realtime_tts.errors import UnsupportedFormat
@@ -12,19 +14,84 @@ def test_bytes_samples_and_seconds_agree() -> None:
     assert audio_format.samples_in(48_000) == 24_000
     assert audio_format.samples_in(3) == 1
     assert audio_format.seconds(12_000) == pytest.approx(0.5)
+    assert [AudioFormat.parse(law, 8_000).samples_in(3) for law in ("pcm_mulaw", "pcm_alaw")] == [3, 3]
+
+
+@pytest.mark.parametrize("name", ["opus", "flac", "mp3"])
+def test_compressed_bytes_do_not_tell_their_samples(name: str) -> None:
+    with pytest.raises(ValueError, match="compressed"):
+        AudioFormat.parse(name, 24_000).samples_in(100)
 
 
 @pytest.mark.parametrize("rate", [0, -1, 7999, 48_001, 10**400])
-def test_rates_outside_the_range_are_refused(rate: int) -> None:
-    with pytest.raises(UnsupportedFormat, match="sample_rate"):
-        AudioFormat.parse("pcm", rate)
-
-
-@pytest.mark.parametrize("name", ["", "PCM", "mp3", "\ud800", "x" * 10_000])
-def test_unknown_formats_are_refused_with_those_that_exist(name: str) -> None:
-    with pytest.raises(UnsupportedFormat, match="pcm, wav") as caught:
-        AudioFormat.parse(name, 24_000)
+@pytest.mark.parametrize("name", [*Encoding])
+def test_rates_outside_the_range_are_refused(name: str, rate: int) -> None:
+    with pytest.raises(UnsupportedFormat, match="sample_rate") as caught:
+        AudioFormat.parse(name, rate)
     assert len(caught.value.message) < 200
+
+
+@pytest.mark.parametrize(("name", "rate"), [("opus", 44_100), ("opus", 8_001), ("mp3", 8_001), ("mp3", 47_999)])
+def test_rates_that_a_format_has_not_are_refused_with_those_it_has(name: str, rate: int) -> None:
+    with pytest.raises(UnsupportedFormat, match=rf"{name} has only 8000, .*12000, .*24000, .*48000 Hz, got {rate}"):
+        AudioFormat.parse(name, rate)
+
+
+@given(rate=st.integers(8_000, 48_000), name=st.sampled_from(["pcm", "wav", "pcm_mulaw", "pcm_alaw", "flac"]))
+def test_the_other_formats_take_every_rate(name: str, rate: int) -> None:
+    assert AudioFormat.parse(name, rate).sample_rate_hz == rate
+
+
+@pytest.mark.parametrize("name", ["", "PCM", "aac", "ogg", "\ud800", "x" * 10_000])
+def test_unknown_formats_are_refused_with_those_that_exist(name: str) -> None:
+    with pytest.raises(UnsupportedFormat, match="pcm, wav, pcm_mulaw, pcm_alaw, opus, flac, mp3") as caught:
+        AudioFormat.parse(name, AudioFormat.default_rate_hz(name, 24_000))
+    assert len(caught.value.message) < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "model_rate", "default"),
+    [
+        ("pcm", 22_050, 22_050),
+        ("flac", 22_050, 22_050),
+        ("pcm_mulaw", 24_000, 8_000),
+        ("pcm_alaw", 16_000, 8_000),
+        ("opus", 24_000, 24_000),
+        ("opus", 22_050, 24_000),
+        ("opus", 44_100, 48_000),
+        ("opus", 96_000, 48_000),
+        ("mp3", 22_050, 22_050),
+        ("mp3", 20_000, 22_050),
+    ],
+)
+def test_without_a_rate_the_telephone_s_is_8000_and_the_others_keep_the_model_s_or_the_next(
+    name: str, model_rate: int, default: int
+) -> None:
+    assert AudioFormat.default_rate_hz(name, model_rate) == default
+
+
+@given(name=st.sampled_from([*Encoding]), model_rate=st.integers(8_000, 48_000))
+def test_the_default_rate_is_always_one_that_the_format_has(name: Encoding, model_rate: int) -> None:
+    AudioFormat(name, AudioFormat.default_rate_hz(name, model_rate))
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "mime_type"),
+    [
+        ("pcm", 24_000, "audio/pcm;rate=24000"),
+        ("wav", 24_000, "audio/wav"),
+        ("pcm_mulaw", 8_000, "audio/basic"),
+        ("pcm_mulaw", 16_000, "audio/PCMU;rate=16000"),
+        ("pcm_alaw", 8_000, "audio/PCMA;rate=8000"),
+        ("opus", 24_000, "audio/ogg"),
+        ("flac", 24_000, "audio/flac"),
+        ("mp3", 24_000, "audio/mpeg"),
+    ],
+)
+def test_http_is_told_the_type_and_the_rate_where_the_bytes_do_not_tell_it(
+    name: str, rate: int, mime_type: str
+) -> None:
+    assert AudioFormat.parse(name, rate).mime_type == mime_type
 
 
 def test_speech_is_mono() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from realtime_tts.audio.pcm import pcm_bytes, pcm_samples
+from realtime_tts.audio.pcm import pcm_bytes, pcm_samples, playable
 
 
 @given(st.lists(st.floats(width=32), max_size=50))
@@ -24,3 +24,11 @@ def test_sixteen_bits_survive_the_way_there_and_back(data: bytes) -> None:
 
 def test_bytes_are_little_endian_and_silence_is_zero() -> None:
     assert pcm_bytes(np.array([0.0, 1.0, -1.0], np.float32)) == b"\x00\x00\xff\x7f\x01\x80"
+
+
+def test_the_samples_that_are_given_stay_as_they_were() -> None:
+    samples = np.array([0.5, 2.0, np.nan], np.float32)
+    kept = samples.copy()
+    pcm_bytes(samples)
+    playable(samples)
+    assert np.array_equal(samples, kept, equal_nan=True)

@@ -169,3 +169,15 @@ async def test_it_stops_when_it_is_told_to() -> None:
 async def test_the_server_is_asked_for_its_model() -> None:
     async with tone_server() as (url, _):
         assert await ask_model(url) == "tone"
+
+
+async def test_those_who_never_read_ask_and_are_not_counted() -> None:
+    async with tone_server() as (url, server):
+        plan = Plan(url=url, mode="listeners", users=3, think_s=0.05, duration_s=1.0, drain_s=1.0, stalled=2)
+        loading = asyncio.create_task(loaded(plan))
+        async with asyncio.timeout(10):
+            while server.active_sessions < 5:
+                await asyncio.sleep(0.01)
+        outcomes = await loading
+    assert len(outcomes) >= 3
+    assert all(outcome.status is Status.OK for outcome in outcomes)

@@ -63,7 +63,7 @@ class Listeners:
                 ledger.record(arrived_at_s=now_s, duration_s=len(event.samples) / tone.SAMPLE_RATE_HZ)
                 assert ledger.playout_end_s is not None
                 self.simulation.engine.routed(name, samples=len(event.samples), playout_end_s=ledger.playout_end_s)
-            else:
+            elif isinstance(event, RequestFinished):
                 assert name not in self.ends, "every request ends once"
                 self.ends[name] = event
 

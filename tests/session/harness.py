@@ -4,13 +4,31 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished, SynthesisRequest
+from realtime_tts.engine.api import AudioReady, FinishReason, ModelInfo, RequestFinished, SynthesisRequest
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import RealtimeTTSError
+from realtime_tts.session.dialogue import Quota, SendCancelled
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.outputs import Close, EndStream, Send, Submit
-from realtime_tts.session.session import Output, Session
-from realtime_tts.session.utterance import SendAudio, SendSentenceDone, SendUtteranceDone
+from realtime_tts.session.outputs import (
+    CancelRequest,
+    Close,
+    Command,
+    EndStream,
+    FetchReference,
+    Playout,
+    Routed,
+    Send,
+    Submit,
+)
+from realtime_tts.session.session import Session
+from realtime_tts.session.utterance import (
+    SendAudio,
+    SendFailure,
+    SendSentenceDone,
+    SendStart,
+    SendUtteranceDone,
+    SendWords,
+)
 
 INFO = tone.info()
 STREAM = {"type": "session.config", "response_format": "pcm", "stream_audio": True}
@@ -18,20 +36,25 @@ DONE = {"type": "input.done"}
 
 
 class Harness:
-    def __init__(self, limits: SessionLimits | None = None) -> None:
-        self.session = Session("sid", INFO, limits or SessionLimits(), now_s=0.0, expires_at=1e9)
+    def __init__(self, limits: SessionLimits | None = None, info: ModelInfo = INFO, quota: Quota | None = None) -> None:
+        self.session = Session("sid", info, limits or SessionLimits(), now_s=0.0, expires_at=1e9, quota=quota)
         self.now_s = 0.0
         self.sent: list[Any] = []
         self.submitted: list[SynthesisRequest] = []
+        self.cancelled: list[str] = []
         self.ended_streams: list[str] = []
-        self.routed = 0.0
+        self.fetching: list[str] = []
+        self.routed: dict[str, int] = {}
+        self.playout_end_s = 0.0
+        self.reads = True
+        """Whether the client takes what is sent."""
 
     def client(self, *messages: dict[str, Any]) -> None:
         for message in messages:
             self.carry_out(self.session.receive(json.dumps(message), self.now_s))
 
-    def text(self, *pieces: str) -> None:
-        self.client(*({"type": "input.text", "text": piece} for piece in pieces))
+    def text(self, *pieces: str, **fields: Any) -> None:
+        self.client(*({"type": "input.text", "text": piece, **fields} for piece in pieces))
 
     def audio(self, request: SynthesisRequest, frames: slice = slice(None)) -> None:
         samples = tone.decode(tone.codes(request)[frames])
@@ -52,23 +75,52 @@ class Harness:
             self.speak(self.submitted[spoken])
             spoken += 1
 
-    def carry_out(self, outputs: Iterable[Output]) -> None:
-        for output in outputs:
-            match output:
+    def at(self, now_s: float) -> None:
+        """Lets the time pass, with a look at the clock whenever one is due."""
+        while not self.session.closed and self.session.deadline_s <= now_s:
+            self.now_s = max(self.now_s, self.session.deadline_s)
+            self.carry_out(self.session.on_time(self.now_s))
+        self.now_s = now_s
+
+    def carry_out(self, commands: Iterable[Command]) -> None:
+        for command in commands:
+            match command:
                 case Submit(request=request):
                     self.submitted.append(request)
+                case CancelRequest(request_id=request_id):
+                    self.cancelled.append(request_id)
                 case EndStream(stream_id=stream_id):
                     self.ended_streams.append(stream_id)
+                case Routed(request_id=request_id, samples=samples, playout_end_s=playout_end_s):
+                    self.routed[request_id] = self.routed.get(request_id, 0) + samples
+                    self.playout_end_s = playout_end_s
+                case Playout(playout_end_s=playout_end_s):
+                    self.playout_end_s = playout_end_s
+                case FetchReference(ref_audio=ref_audio):
+                    self.fetching.append(ref_audio)
+        self.send()
+
+    def send(self) -> None:
+        while self.reads and (output := self.session.next()) is not None:
+            match output:
                 case Send(message=message):
                     self.sent.append(message)
+                case SendStart(job=job):
+                    self.sent.append(job.start_message())
+                case SendWords(job=job, words=words, status=status):
+                    self.sent.append(job.words_message(words, status))
                 case SendAudio():
-                    self.sent.append(output.data)
-                    self.routed = self.session.on_audio_sent(output, self.now_s).playout_end_s
+                    self.sent.append(output.header + output.data)
+                    self.carry_out(self.session.on_audio_sent(output, self.now_s))
+                case SendFailure(job=job, error=error):
+                    self.sent.append(job.failure_message(error, "sid"))
                 case SendSentenceDone(job=job):
                     self.sent.append(job.done_message())
-                    self.carry_out(self.session.on_sentence_sent())
+                    self.carry_out(self.session.on_sentence_sent(job, self.now_s))
                 case SendUtteranceDone(utterance=utterance):
                     self.sent.append(utterance.done_message())
+                case SendCancelled():
+                    self.sent.append(output.message())
                 case Close():
                     self.sent.append(output)
 

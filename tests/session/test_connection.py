@@ -16,7 +16,9 @@ from realtime_tts.engine.models import tone
 from realtime_tts.errors import ServerStopping, SynthesisFailed
 from realtime_tts.session.connection import Connection
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.session import Output, Session
+from realtime_tts.session.outputs import Command
+from realtime_tts.session.session import Session
+from realtime_tts.session.utterance import SentenceJob
 from tests.fakes import FakeEngine, FakeTransport, until
 
 CONFIG = {"type": "session.config", "response_format": "pcm", "stream_audio": True}
@@ -148,7 +150,48 @@ async def test_a_client_who_reads_nothing_is_given_up_and_its_speech_taken_back(
         await r.over()
         assert r.client.aborted
         assert r.engine.cancelled == ["sid/0", "sid/1"]
-    assert "nothing could be written" in caplog.text
+    assert "the client does not read" in caplog.text
+
+
+async def test_a_client_who_reads_slower_than_speech_is_told_and_given_up() -> None:
+    class Trickle(FakeTransport):
+        async def send_bytes(self, data: bytes) -> None:
+            await asyncio.sleep(0.04)
+            await super().send_bytes(data)
+
+    client, engine, limits = Trickle(), FakeEngine(), replace(LIMITS, write_timeout_s=0.2)
+    session = make_session(limits)
+    serving = asyncio.create_task(Connection(client, engine, session, MonotonicClock(), limits).run())
+    client.says(**CONFIG)
+    client.says(type="input.text", text="One is here.\n")
+    await until(lambda: len(engine.requests) == 1)
+    for _ in range(100):
+        engine.speak(0, SOUND[:240])  # 10 ms of sound, of which each takes 40 ms to be read
+    await asyncio.wait_for(serving, 10)
+    assert client.messages[-1]["code"] == "slow_client"
+    assert client.sent[-1] == (1008, "slow_client")
+    assert engine.running == {}
+
+
+async def test_a_client_who_reads_at_the_pace_of_speech_is_served_to_the_end() -> None:
+    class Paced(FakeTransport):
+        async def send_bytes(self, data: bytes) -> None:
+            await asyncio.sleep(len(data) / 48_000)
+            await super().send_bytes(data)
+
+    client, engine, limits = Paced(), FakeEngine(), replace(LIMITS, write_timeout_s=0.1)
+    session = make_session(limits)
+    serving = asyncio.create_task(Connection(client, engine, session, MonotonicClock(), limits).run())
+    client.says(**CONFIG)
+    client.says(type="input.text", text="One is here.\n")
+    client.says(type="session.close")
+    await until(lambda: len(engine.requests) == 1)
+    for _ in range(50):
+        engine.speak(0, SOUND[:480])
+    engine.finish(0)
+    await asyncio.wait_for(serving, 10)
+    assert client.sent[-1] == (1000, "done")
+    assert len([each for each in client.sent if isinstance(each, bytes)]) == 50
 
 
 async def test_what_waits_for_a_client_is_bounded() -> None:
@@ -246,7 +289,7 @@ async def test_a_bug_in_deciding_ends_this_session_with_1011_and_hides_its_text(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Buggy(Session):
-        def on_engine(self, event: EngineEvent, now_s: float) -> list[Output]:
+        def on_engine(self, event: EngineEvent, now_s: float) -> list[Command]:
             raise RuntimeError("secret")
 
     async with rig(session=Buggy("sid", tone.info(), LIMITS, now_s=MonotonicClock().now_s(), expires_at=0.0)) as r:
@@ -262,7 +305,7 @@ async def test_a_bug_in_deciding_ends_this_session_with_1011_and_hides_its_text(
 
 async def test_a_bug_in_sending_ends_this_session_with_1011_too(caplog: pytest.LogCaptureFixture) -> None:
     class Buggy(Session):
-        def on_sentence_sent(self) -> list[Output]:
+        def on_sentence_sent(self, job: SentenceJob, now_s: float) -> list[Command]:
             raise RuntimeError("secret")
 
     async with rig(session=Buggy("sid", tone.info(), LIMITS, now_s=MonotonicClock().now_s(), expires_at=0.0)) as r:

@@ -3,14 +3,17 @@
 import dataclasses
 from typing import Any, cast
 
+import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from realtime_tts.audio.format import AudioFormat
+from realtime_tts.engine.api import Reference
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import InvalidConfig, UnknownVoice, UnsupportedFormat
-from realtime_tts.session.messages import SessionConfig
+from realtime_tts.session.messages import ConfigInForce, SessionConfig
 from realtime_tts.session.settings import SessionSettings, apply_config, primary_language
 
 INFO = tone.info()
@@ -80,11 +83,79 @@ def test_a_bad_value_is_refused_by_the_name_of_its_field(
         apply_config(DEFAULT, SessionConfig(**fields), INFO)
 
 
-def test_speed_is_refused_by_a_model_that_has_but_one_pace() -> None:
+def test_speed_is_for_every_model_and_within_limits() -> None:
     slow = dataclasses.replace(INFO, fields=frozenset())
-    with pytest.raises(InvalidConfig, match="own pace"):
-        apply_config(DEFAULT, SessionConfig(speed=1.1), slow)
-    assert apply_config(DEFAULT, SessionConfig(speed=1.0), slow)[0].speed == 1.0
+    assert apply_config(DEFAULT, SessionConfig(speed=1.5), slow)[0].speed == 1.5
+    for speed in (0.2, 4.1, float("nan")):
+        with pytest.raises(InvalidConfig, match="speed"):
+            apply_config(DEFAULT, SessionConfig(speed=speed), slow)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("instructions", "Cheerfully."),
+        ("ref_audio", "UklGRg=="),
+        ("ref_text", "Hello."),
+        ("x_vector_only_mode", True),
+        ("speaker_embedding", (0.1, 0.2)),
+        ("task_type", "Base"),
+        ("split_granularity", "word"),
+        ("max_buffer_delay_ms", -1.0),
+        ("text_filters", ("markdown", "nonsense")),
+        ("pronunciations", {"": "x"}),
+        ("seed", -1),
+        ("temperature", float("nan")),
+        ("top_k", 0),
+        ("top_p", 1.1),
+        ("repetition_penalty", 0.0),
+        ("max_new_tokens", 1),
+        ("on_new_context", "shout"),
+    ],
+)
+def test_what_a_model_cannot_honour_or_is_out_of_range_is_refused_by_name(field: str, value: object) -> None:
+    with pytest.raises(InvalidConfig, match=field):
+        apply_config(DEFAULT, msgspec.convert({field: value}, SessionConfig, strict=False), INFO)
+
+
+def test_sampling_is_harmless_to_a_model_that_does_not_sample() -> None:
+    _, ignored = apply_config(DEFAULT, SessionConfig(seed=1, temperature=0.7, top_p=None), INFO)
+    assert ignored == ("seed", "temperature")
+    sampler = dataclasses.replace(INFO, fields=frozenset({"seed", "temperature"}))
+    settings, ignored = apply_config(DEFAULT, SessionConfig(seed=1, temperature=0.7), sampler)
+    assert (settings.sampling.seed, settings.sampling.temperature, ignored) == (1, 0.7, ())
+
+
+def test_a_format_brings_its_own_rate_unless_one_is_asked_for() -> None:
+    settings, _ = apply_config(DEFAULT, SessionConfig(response_format="pcm_mulaw"), INFO)
+    assert settings.format.sample_rate_hz == 8000
+    settings, _ = apply_config(settings, SessionConfig(response_format="pcm"), INFO)
+    assert settings.format.sample_rate_hz == INFO.sample_rate_hz
+    settings, _ = apply_config(settings, SessionConfig(sample_rate=16_000), INFO)
+    settings, _ = apply_config(settings, SessionConfig(response_format="pcm_alaw"), INFO)
+    assert settings.format.sample_rate_hz == 16_000
+
+
+CLONER = dataclasses.replace(INFO, fields=frozenset({"ref_audio", "ref_text", "x_vector_only_mode"}))
+RECORDING = Reference("digest", np.zeros(24_000, np.float32), 24_000)
+
+
+def test_a_recording_comes_with_its_text_or_as_a_timbre_alone() -> None:
+    with pytest.raises(InvalidConfig, match="ref_text"):
+        apply_config(DEFAULT, SessionConfig(ref_audio="x"), CLONER, RECORDING)
+    settings, _ = apply_config(DEFAULT, SessionConfig(ref_audio="x", ref_text="Hello."), CLONER, RECORDING)
+    assert settings.reference == dataclasses.replace(RECORDING, text="Hello.")
+    assert settings.in_force(CLONER).ref_audio == "digest"
+    settings, _ = apply_config(DEFAULT, SessionConfig(ref_audio="x", x_vector_only_mode=True), CLONER, RECORDING)
+    assert settings.reference is not None
+    assert settings.reference.x_vector_only
+    settings, _ = apply_config(settings, SessionConfig(ref_audio=None), CLONER)
+    assert settings.reference is None
+
+
+def test_every_field_of_a_config_is_shown_in_force() -> None:
+    fields = set(SessionConfig.__struct_fields__) - {"unknown", "speaker"}
+    assert fields == set(ConfigInForce.__struct_fields__)
 
 
 def test_speaker_is_another_word_for_voice() -> None:

@@ -15,7 +15,7 @@ def test_a_gap_within_a_sentence_is_told_as_an_underrun() -> None:
     (request,) = harness.submitted
     harness.now_s = 0.2
     harness.audio(request, slice(0, 5))  # 0.4 s of sound
-    assert harness.routed == pytest.approx(0.6)
+    assert harness.playout_end_s == pytest.approx(0.6)
     harness.now_s = 0.9
     harness.audio(request, slice(5, None))
     harness.finish(request)
@@ -48,7 +48,7 @@ def test_a_wait_for_the_server_between_sentences_is_an_underrun() -> None:
     harness.text("A first sentence. And a second. ")
     harness.client(DONE)
     harness.speak(harness.submitted[0])
-    heard_s = harness.routed
+    heard_s = harness.playout_end_s
     harness.now_s = heard_s + 0.5
     harness.speak(harness.submitted[1])
     continuity = harness.of(SessionDone)[0].continuity
@@ -84,7 +84,7 @@ def test_a_sentence_that_comes_early_and_in_parts_is_no_gap_while_the_one_before
     harness.client(DONE)
     harness.now_s = 0.1
     harness.speak(harness.submitted[0])
-    heard_s = harness.routed
+    heard_s = harness.playout_end_s
     harness.now_s = 0.2
     harness.audio(harness.submitted[1], slice(0, 1))
     harness.now_s = heard_s  # its first frame is about to begin: in time
@@ -101,7 +101,7 @@ def test_an_utterance_sent_ahead_is_judged_by_when_it_is_heard() -> None:
         harness.text(text)
         harness.client(DONE)
     harness.speak(harness.submitted[0])
-    heard_s = harness.routed
+    heard_s = harness.playout_end_s
     harness.audio(harness.submitted[1], slice(0, 1))
     harness.now_s = heard_s + 0.05
     harness.audio(harness.submitted[1], slice(1, None))

@@ -10,6 +10,7 @@ from realtime_tts.engine.cost import LinearCost, PipelineCosts
 from realtime_tts.engine.models.kokoro.cut import cut_model, user_cache_dir
 from realtime_tts.engine.models.kokoro.frames import SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
 from realtime_tts.engine.models.kokoro.front import FrontStage
+from realtime_tts.engine.models.kokoro.ipa import IPA_SYMBOLS
 from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
 from realtime_tts.engine.models.kokoro.sessions import load_session
 from realtime_tts.engine.models.kokoro.styles import Style, load_styles, voices_of
@@ -71,7 +72,8 @@ def _info(styles: dict[str, Style]) -> ModelInfo:
         samples_per_frame=SAMPLES_PER_FRAME,
         voices=voices_of(styles),
         default_voice=DEFAULT_VOICE,
-        fields=frozenset({"speed"}),
+        fields=frozenset({"speed", "word_timestamps", "pronunciations"}),
+        ipa_symbols=IPA_SYMBOLS,
     )
 
 

@@ -17,7 +17,7 @@ from realtime_tts.engine.models.kokoro.steady import NORM_SIZES, PHASE_SUM, make
 from realtime_tts.engine.models.kokoro.weights import MODEL_NAME, Weights
 from realtime_tts.errors import ModelNotUsable
 
-CUT_VERSION = 2
+CUT_VERSION = 3
 """Goes up whenever the same weights would be cut into other files."""
 
 # Where the graph falls apart: 92% of the compute comes after, and everything here has one column a frame (F0 and N
@@ -25,7 +25,8 @@ CUT_VERSION = 2
 TEXT_FEATURES = "/encoder/MatMul_1_output_0"  # (1, 512, frames)
 F0 = "/encoder/Reshape_output_0"  # (1, 2 * frames)
 NOISE = "/encoder/Reshape_1_output_0"  # (1, 2 * frames)
-FRONT_INPUTS, FRONT_OUTPUTS = ["tokens", "style", "speed"], [TEXT_FEATURES, F0, NOISE]
+DURATIONS = "/encoder/Clip_output_0"  # (1, tokens): whole frames, at least 1, already divided by the speed
+FRONT_INPUTS, FRONT_OUTPUTS = ["tokens", "style", "speed"], [TEXT_FEATURES, F0, NOISE, DURATIONS]
 VOCODER_INPUTS, VOCODER_OUTPUTS = [TEXT_FEATURES, F0, NOISE, "style"], ["audio"]
 
 _FRONT_NAME, _VOCODER_NAME, _SUMS_NAME = "front.onnx", "vocoder.onnx", "SHA256SUMS"

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.engine.models.kokoro.cut import FRONT_OUTPUTS
-from realtime_tts.engine.models.kokoro.frames import FRAME_WIDTH, pack_frames, without_leading_silence
+from realtime_tts.engine.models.kokoro.frames import FRAME_WIDTH, Array, pack_frames, without_leading_silence
+from realtime_tts.engine.models.kokoro.phonemes import Piece, Pronunciations
 from realtime_tts.engine.models.kokoro.styles import Style
+from realtime_tts.engine.models.kokoro.timing import WordClock
 from realtime_tts.engine.stage import StageInput, StageOutput
 from realtime_tts.errors import NothingToSpeak, SynthesisFailed
 
@@ -18,11 +19,15 @@ _PAD = 0
 """The token that opens and closes every piece."""
 
 
+Read = Callable[[str, Pronunciations], list[Piece]]
+
+
 @dataclass(slots=True)
 class _Reading:
     """How far one request has been read."""
 
-    pieces: list[list[int]]
+    pieces: list[Piece]
+    words: WordClock
     done: int = 0
 
 
@@ -36,7 +41,7 @@ class FrontStage:
     def __init__(
         self,
         session: Any,  # onnxruntime.InferenceSession, which has no types
-        read: Callable[[str], list[list[int]]],
+        read: Read,
         styles: dict[str, Style],
     ) -> None:
         self._session = session
@@ -53,16 +58,23 @@ class FrontStage:
     def _step(self, request: SynthesisRequest) -> StageOutput:
         reading = self._readings.get(request.request_id)
         if reading is None:
-            reading = self._readings[request.request_id] = _Reading(self._read(request.text))
+            pieces = self._read(request.text, request.pronunciations)
+            reading = self._readings[request.request_id] = _Reading(pieces, WordClock(request.text, pieces))
         if not reading.pieces:
             return _failure(NothingToSpeak("the text holds nothing that can be pronounced"))
-        frames = self._frames(reading.pieces[reading.done], reading.done, request)
+        frames, durations = self._frames(reading.pieces[reading.done].tokens, reading.done, request)
         if not np.isfinite(frames).all():
             return _failure(SynthesisFailed("the voice model gave features that are not numbers"))
+        frames = without_leading_silence(frames)
         reading.done += 1
-        return StageOutput(values=frames, finished=reading.done == len(reading.pieces))
+        return StageOutput(
+            values=frames,
+            finished=reading.done == len(reading.pieces),
+            words=reading.words.read(durations, len(frames)),
+        )
 
-    def _frames(self, tokens: list[int], piece: int, request: SynthesisRequest) -> npt.NDArray[np.float32]:
+    def _frames(self, tokens: Sequence[int], piece: int, request: SynthesisRequest) -> tuple[Array, list[int]]:
+        """The piece's frames, and how many of them each token has."""
         # The row of n phonemes is n - 1, as in hexgrad's pipeline (`pack[len(ps) - 1]`): 510 rows for 1 to 510.
         row = len(tokens) - 1
         feed = {
@@ -70,8 +82,9 @@ class FrontStage:
             "style": self._styles[request.voice].row(row),
             "speed": np.array([request.speed], dtype=np.float32),
         }
-        features, f0, noise = self._session.run(FRONT_OUTPUTS, feed)
-        return without_leading_silence(pack_frames(features, f0, noise, piece=piece, style=row))
+        features, f0, noise, durations = self._session.run(FRONT_OUTPUTS, feed)
+        counts: list[int] = durations.reshape(-1).astype(np.int64).tolist()
+        return pack_frames(features, f0, noise, piece=piece, style=row), counts
 
 
 def _failure(error: NothingToSpeak | SynthesisFailed) -> StageOutput:

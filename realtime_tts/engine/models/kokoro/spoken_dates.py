@@ -2,7 +2,8 @@
 
 import re
 
-from realtime_tts.engine.models.kokoro.spoken_numbers import Rule, cardinal, ordinal, rule, year
+from realtime_tts.engine.models.kokoro.spoken_numbers import cardinal, ordinal, year
+from realtime_tts.engine.models.kokoro.traced import Rule, rule
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July"),

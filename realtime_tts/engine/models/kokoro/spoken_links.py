@@ -2,7 +2,8 @@
 
 import re
 
-from realtime_tts.engine.models.kokoro.spoken_numbers import Rule, cardinal, digits, rule
+from realtime_tts.engine.models.kokoro.spoken_numbers import cardinal, digits
+from realtime_tts.engine.models.kokoro.traced import Rule, rule
 
 _SYMBOLS = {
     ".": "dot",

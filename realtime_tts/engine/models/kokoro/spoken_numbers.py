@@ -1,35 +1,10 @@
 """Numbers as they are said: 21 is "twenty one", 1999 a year, 007 its digits.  No digit survives."""
 
 import re
-from collections.abc import Callable
-from typing import NamedTuple
 
 from sanotts.nano_g2p import cardinal_words, ordinal_words, year_words
 
-Say = Callable[[re.Match[str]], str]
-
-
-class Rule(NamedTuple):
-    """What a written form looks like, and how it is said.
-
-    Every pattern is bounded, and starts where no other match of it could have started a character earlier: the time
-    for a text is linear in its length, whatever it holds.
-    """
-
-    pattern: re.Pattern[str]
-    say: Say
-
-
-def rule(pattern: str, say: Say | str, flags: int = 0) -> Rule:
-    words = say if callable(say) else (lambda _match, text=say: text)
-    return Rule(re.compile(pattern, flags), words)
-
-
-def apply(rules: tuple[Rule, ...], text: str) -> str:
-    for pattern, say in rules:
-        text = pattern.sub(say, text)
-    return text
-
+from realtime_tts.engine.models.kokoro.traced import Rule, rule
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _LARGEST_SAID_DIGITS = 15  # "nine hundred ninety nine trillion"; more are read one by one

@@ -2,7 +2,8 @@
 
 import re
 
-from realtime_tts.engine.models.kokoro.spoken_numbers import NUMBER, Rule, cardinal, digits, is_one, number, rule
+from realtime_tts.engine.models.kokoro.spoken_numbers import NUMBER, cardinal, digits, is_one, number
+from realtime_tts.engine.models.kokoro.traced import Rule, rule
 
 _CURRENCIES = {  # one, many, one hundredth, hundredths
     "$": ("dollar", "dollars", "cent", "cents"),

@@ -2,7 +2,8 @@
 
 import re
 
-from realtime_tts.engine.models.kokoro.spoken_numbers import Rule, cardinal, ordinal, rule
+from realtime_tts.engine.models.kokoro.spoken_numbers import cardinal, ordinal
+from realtime_tts.engine.models.kokoro.traced import Rule, rule
 
 # Those that the dictionary knows as they stand (Mr., Mrs., Ms., etc., a.m.) are not listed.
 _ABBREVIATIONS = {

@@ -1,0 +1,247 @@
+"""Does any input crash, hang, or break a promise?  Coverage-guided, by atheris (`pip install 'realtime-tts[fuzz]'`).
+
+  python -m bench.fuzz messages    any bytes as a client's frame: a message or a typed error
+  python -m bench.fuzz text        any text, cut anywhere: the same sentences, from the same places
+  python -m bench.fuzz session     any frames, engine events and times: every sentence that begins also ends
+
+--seconds bounds the run; a crash, an input of more than --timeout seconds and a growing memory are failures, and the
+input that did it is written to a file.  What follows `--` is for libFuzzer.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished, Word, WordsReady
+from realtime_tts.engine.models import tone
+from realtime_tts.errors import RealtimeTTSError, SynthesisFailed
+from realtime_tts.session.dialogue import Outgoing, SendCancelled
+from realtime_tts.session.limits import SessionLimits
+from realtime_tts.session.messages import CLIENT_MESSAGES, decode_client_message, encode
+from realtime_tts.session.outputs import Command, Send, Submit
+from realtime_tts.session.respell import Pronunciations
+from realtime_tts.session.sentences import Sentence, SentenceSplitter
+from realtime_tts.session.session import Session
+from realtime_tts.session.text import TextCleaner, TextFilter
+from realtime_tts.session.utterance import (
+    SendAudio,
+    SendFailure,
+    SendSentenceDone,
+    SendStart,
+    SendUtteranceDone,
+    SendWords,
+)
+
+MAX_INPUT_BYTES = 2048
+KINDS = list(CLIENT_MESSAGES)
+FILTERS = list(TextFilter)
+LANGUAGES = ("en", "de", "zh", "fr", "Auto")
+INFO = tone.info()
+
+
+def messages(data: Any) -> None:
+    frame = data.ConsumeBytes(MAX_INPUT_BYTES).decode("utf-8", "replace")
+    try:
+        decode_client_message(frame)
+    except RealtimeTTSError:
+        pass
+
+
+def text(data: Any) -> None:
+    filters = frozenset(each for each in FILTERS if data.ConsumeBool())
+    language = LANGUAGES[data.ConsumeIntInRange(0, len(LANGUAGES) - 1)]
+    cuts = [data.ConsumeIntInRange(0, 40) for _ in range(data.ConsumeIntInRange(0, 12))]
+    received = data.ConsumeUnicode(MAX_INPUT_BYTES)
+    whole, sliced = _sentences([received], filters, language), _sentences(_slices(received, cuts), filters, language)
+    assert whole == sliced, f"cut at {cuts}: {whole} became {sliced}"
+    ends = [0, *(offset for _, span in whole for offset in span)]
+    assert ends == sorted(ends), f"sentences do not come in order: {ends}"
+    assert ends[-1] <= len(received)
+    if not filters:
+        dropped = "".join(received.split())
+        assert len("".join("".join(text.split()) for text, _ in whole)) <= len(dropped)
+    for sentence, _ in whole:
+        Pronunciations({"a": "b", "SQL": "sequel"}).respell(sentence)
+
+
+def _slices(received: str, cuts: list[int]) -> list[str]:
+    slices = []
+    for cut in cuts:
+        slices.append(received[:cut])
+        received = received[cut:]
+    return [*slices, received]
+
+
+def _sentences(
+    slices: list[str], filters: frozenset[TextFilter], language: str
+) -> list[tuple[str, tuple[int, int]]]:
+    cleaner, splitter = TextCleaner(filters), SentenceSplitter(language=language, max_chars=100)
+    found: list[Sentence] = []
+    for each in slices:
+        found += splitter.push(cleaner.push(each))
+    found += splitter.push(cleaner.flush())
+    found += splitter.flush()
+    return [(each.text, (cleaner.source(each.start), cleaner.source_end(each.end))) for each in found]
+
+
+class _Rig:
+    """A session whose client and engine do whatever the data says."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+        limits = SessionLimits(max_contexts=3, max_pending_chars=4000, max_utterance_chars=8000)
+        self.session = Session("sid", INFO, limits, now_s=0.0, expires_at=0.0)
+        self.now_s = 0.0
+        self.running: list[str] = []
+        self.open = 0
+
+    def do(self, commands: list[Command]) -> None:
+        self.running += [command.request.request_id for command in commands if isinstance(command, Submit)]
+
+    def step(self) -> None:
+        match self.data.ConsumeIntInRange(0, 6):
+            case 0:
+                self.do(self.session.receive(self.data.ConsumeUnicode(60), self.now_s))
+            case 1 | 2:
+                self.do(self.session.receive(self._message(), self.now_s))
+            case 3:
+                self._engine()
+            case 4:
+                self.now_s += self.data.ConsumeIntInRange(0, 400) / 10
+                if self.now_s >= self.session.deadline_s:
+                    self.do(self.session.on_time(self.now_s))
+            case _:
+                for _ in range(self.data.ConsumeIntInRange(0, 5)):
+                    self._send(self.session.next())
+
+    def _message(self) -> str:
+        fields: list[str] = [f'"type":"{KINDS[self.data.ConsumeIntInRange(0, len(KINDS) - 1)]}"']
+        for name in ("text", "context_id", "voice", "language"):
+            if self.data.ConsumeBool():
+                fields.append(f'"{name}":{encode(self.data.ConsumeUnicodeNoSurrogates(40)).decode()}')
+        for name in ("played_ms", "buffered_ms", "playback_offset_ms", "speed", "sample_rate"):
+            if self.data.ConsumeBool():
+                fields.append(f'"{name}":{self.data.ConsumeIntInRange(-1, 50_000)}')
+        for name in ("stream_audio", "frame_header", "word_timestamps"):
+            if self.data.ConsumeBool():
+                fields.append(f'"{name}":{"true" if self.data.ConsumeBool() else "false"}')
+        return "{" + ",".join(fields) + "}"
+
+    def _engine(self) -> None:
+        if not self.running:
+            return
+        request_id = self.running[self.data.ConsumeIntInRange(0, len(self.running) - 1)]
+        match self.data.ConsumeIntInRange(0, 3):
+            case 0:
+                samples = np.full(self.data.ConsumeIntInRange(0, 4000), 0.1, np.float32)
+                self.do(self.session.on_engine(AudioReady(request_id, samples), self.now_s))
+            case 1:
+                words = (Word(0, self.data.ConsumeIntInRange(0, 9), 0.0, 0.5),)
+                self.do(self.session.on_engine(WordsReady(request_id, words), self.now_s))
+            case _:
+                self.running.remove(request_id)
+                error = SynthesisFailed("broken") if self.data.ConsumeBool() else None
+                reason = FinishReason.COMPLETE if error is None else FinishReason.ERROR
+                self.do(self.session.on_engine(RequestFinished(request_id, reason, error=error), self.now_s))
+
+    def send_all(self) -> None:
+        while (output := self.session.next()) is not None:
+            self._send(output)
+
+    def _send(self, output: Outgoing | None) -> None:
+        match output:
+            case Send(message=message):
+                encode(message)
+            case SendStart(job=job):
+                encode(job.start_message())
+                self.open += 1
+            case SendWords(job=job, words=words, status=status):
+                encode(job.words_message(words, status))
+            case SendAudio():
+                assert self.open, "sound outside of a sentence"
+                self.do(self.session.on_audio_sent(output, self.now_s))
+            case SendFailure(job=job, error=error):
+                encode(job.failure_message(error, "sid"))
+            case SendSentenceDone(job=job):
+                encode(job.done_message())
+                self.open -= 1
+                self.do(self.session.on_sentence_sent(job, self.now_s))
+            case SendUtteranceDone(utterance=utterance):
+                encode(utterance.done_message())
+            case SendCancelled():
+                encode(output.message())
+
+
+def session(data: Any) -> None:
+    rig = _Rig(data)
+    while data.remaining_bytes():
+        rig.step()
+    closed = rig.session.closed
+    if not closed:
+        rig.do(rig.session.receive('{"type":"session.close"}', rig.now_s))
+        rig.send_all()
+        while rig.running and not rig.session.closed:
+            finished = RequestFinished(rig.running.pop(0), FinishReason.COMPLETE)
+            rig.do(rig.session.on_engine(finished, rig.now_s))
+            rig.send_all()
+    rig.send_all()
+    assert rig.session.closed, "it never comes to its end"
+    assert closed or rig.open == 0, "a sentence has begun and not ended"
+
+
+def _example(kind: str) -> str:
+    """A message with all its fields, to begin from."""
+    fields = CLIENT_MESSAGES[kind].__struct_fields__
+    return encode({"type": kind, **{name: name for name in fields if name != "unknown"}}).decode()
+
+
+EXAMPLES = {
+    "messages": [_example(kind) for kind in KINDS],
+    "text": [
+        "Dr. O'Neil paid $3.50 at 10:30 p.m. Then he left... \u201cReally?\u201d",
+        "# Title\n- **bold** and `code` [a](https://example.com/x_y) \n```py\nx = 1\n```\n<think>no</think> 1 < 2",
+        "今天天气很好。「是吗？」我们走吧！ 👩‍👩‍👧 🇩🇪 5️⃣",
+    ],
+    "session": [],
+}
+TARGETS: dict[str, Callable[[Any], None]] = {"messages": messages, "text": text, "session": session}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", choices=TARGETS)
+    parser.add_argument("--seconds", type=int, default=600, help="[default: %(default)s]")
+    parser.add_argument("--timeout", type=int, default=5, help="for one input, in seconds  [default: %(default)s]")
+    parser.add_argument("--rss-mb", type=int, default=1024, help="most memory  [default: %(default)s]")
+    parser.add_argument("libfuzzer", nargs="*", help="further arguments")
+    args = parser.parse_args(arguments)
+    try:
+        import atheris
+    except ImportError:
+        sys.stderr.write("Error: atheris is not installed: pip install 'realtime-tts[fuzz]'\n")
+        return 2
+    target = TARGETS[args.target]
+    options = [
+        f"-max_total_time={args.seconds}",
+        f"-timeout={args.timeout}",
+        f"-rss_limit_mb={args.rss_mb}",
+        f"-max_len={MAX_INPUT_BYTES}",
+    ]
+    atheris.instrument_all()
+    with tempfile.TemporaryDirectory() as folder:
+        seeds = Path(folder)
+        for number, example in enumerate(EXAMPLES[args.target]):
+            (seeds / str(number)).write_bytes(example.encode())
+        command = [sys.argv[0], *options, *args.libfuzzer, folder]
+        atheris.Setup(command, lambda raw: target(atheris.FuzzedDataProvider(raw)))
+        atheris.Fuzz()  # leaves the process when it is done
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

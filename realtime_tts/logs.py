@@ -1,0 +1,177 @@
+"""What the log may say: lines for people or for machines, with the session they are about, and nothing private."""
+
+import asyncio
+import contextlib
+import copy
+import logging
+import sys
+import traceback
+from collections.abc import Iterator
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TextIO
+
+from realtime_tts.errors import OperatorError, RealtimeTTSError
+
+if TYPE_CHECKING:  # the command line answers `--help` without loading it
+    from structlog.typing import EventDict, Processor
+
+ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+
+SECRET_FIELDS = frozenset(
+    {"key", "keys", "api_key", "token", "tokens", "authorization", "password", "secret", "cookie"}
+)
+"""Never shown, whatever the settings."""
+TEXT_FIELDS = frozenset(
+    {"text", "input", "sentence", "sentence_text", "text_spoken", "text_remaining", "ref_text", "ref_audio"}
+    | {"instructions", "pronunciations", "message_text", "data", "body"}
+)
+"""Shown only where the operator wants it: what people say is theirs."""
+WITHHELD = "(withheld)"
+TRUSTED = frozenset({"realtime_tts", "aiohttp", "asyncio"})
+"""Whose messages are known to quote nobody.  Of all others, such as what reads a text, we cannot know."""
+PLAIN = (str, bool, int, float)
+MAX_CHAIN = 10
+"""Causes of causes that are told."""
+
+_session_id: ContextVar[str | None] = ContextVar("session_id", default=None)
+# All that a terminal or a line-based reader would obey.
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))} | {
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+}
+
+
+def bind_session(session_id: str) -> None:
+    """From here on, every line of this task, and of the tasks that it starts, carries `session_id`."""
+    _session_id.set(session_id)
+
+
+@contextlib.contextmanager
+def session_bound(session_id: str) -> Iterator[None]:
+    """The same for one block: for callbacks, which run in nobody's task."""
+    token = _session_id.set(session_id)
+    try:
+        yield
+    finally:
+        _session_id.reset(token)
+
+
+def configure(
+    *, level: str = "info", json: bool = False, log_text: bool = False, stream: TextIO | None = None
+) -> logging.Handler:
+    """Takes over all logging of this process, through the standard library's root logger."""
+    import structlog
+
+    stream = stream or sys.stderr
+    before: list[Processor] = [
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
+        _add_session,
+        _Privacy(log_text),
+    ]
+    after: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    if json:
+        after += [structlog.processors.EventRenamer("message"), structlog.processors.JSONRenderer()]
+    else:
+        after += [_one_line, structlog.dev.ConsoleRenderer(colors=stream.isatty(), sort_keys=False)]
+    handler = PrivateHandler(stream, log_text)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=before, processors=after))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("realtime_tts").setLevel(level.upper())
+    return handler
+
+
+def watch_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """asyncio's own reports put an exception's text into their message; these go by the same rules as all."""
+    loop.set_exception_handler(_report_loop_error)
+
+
+def _report_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    logging.getLogger("asyncio").error(context["message"], exc_info=context.get("exception"))
+
+
+# -- Privacy -----------------------------------------------------------------------------------------------------------
+
+
+class PrivateHandler(logging.StreamHandler[TextIO]):
+    """Keeps out of messages what their arguments would bring in."""
+
+    def __init__(self, stream: TextIO, log_text: bool) -> None:
+        super().__init__(stream)
+        self._log_text = log_text
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self._log_text:
+            record = copy.copy(record)
+            if record.name.split(".")[0] not in TRUSTED:
+                record.msg, record.args = WITHHELD, ()
+            elif isinstance(record.args, tuple):
+                record.args = tuple(kind_of(each) if isinstance(each, BaseException) else each for each in record.args)
+        super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """The standard library's would print the arguments."""
+        error = sys.exc_info()[1]
+        with contextlib.suppress(OSError, ValueError):  # there is nowhere left to say it
+            place = f"{record.pathname}, line {record.lineno}"
+            self.stream.write(f"a line of the log could not be written ({type(error).__name__}): {place}\n")
+
+
+class _Privacy:
+    """Drops fields that hold secrets or text, and the texts of exceptions, which may quote what was said."""
+
+    def __init__(self, log_text: bool) -> None:
+        self._log_text = log_text
+
+    def __call__(self, _logger: object, _method: str, event: "EventDict") -> "EventDict":
+        private = SECRET_FIELDS if self._log_text else SECRET_FIELDS | TEXT_FIELDS
+        for name, value in event.items():
+            if name.lower() in private:
+                event[name] = WITHHELD
+            elif not (name.startswith("_") or value is None or isinstance(value, PLAIN) or name == "exc_info"):
+                event[name] = f"({type(value).__name__})"  # who knows what its repr would tell
+        exc_info: ExcInfo | None = event.pop("exc_info", None)
+        if exc_info is not None and exc_info[0] is not None:
+            event["exception"] = told(exc_info[1], with_text=self._log_text)
+        return event
+
+
+def kind_of(error: BaseException) -> str:
+    """What may be said of an exception: its class and code.  Only an operator's own mistakes are told in full."""
+    if isinstance(error, OperatorError):
+        return str(error)
+    return f"{type(error).__name__} ({error.code})" if isinstance(error, RealtimeTTSError) else type(error).__name__
+
+
+def told(error: BaseException, *, with_text: bool) -> str:
+    """A traceback with its causes, the deepest first.  Without texts it has every line of our code, and no value."""
+    if with_text:
+        return "".join(traceback.format_exception(error)).rstrip()
+    parts = []
+    seen: BaseException | None = error
+    while seen is not None and len(parts) < MAX_CHAIN:
+        frames = "".join(traceback.format_tb(seen.__traceback__))
+        inner = f" of {', '.join(map(kind_of, seen.exceptions))}" if isinstance(seen, BaseExceptionGroup) else ""
+        parts.append(f"Traceback (most recent call last):\n{frames}{kind_of(seen)}{inner} {WITHHELD}")
+        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+    return "\n\nwhich led to:\n\n".join(reversed(parts))
+
+
+# -- Form --------------------------------------------------------------------------------------------------------------
+
+
+def _add_session(_logger: object, _method: str, event: "EventDict") -> "EventDict":
+    if (session_id := _session_id.get()) is not None:
+        event.setdefault("session_id", session_id)
+    return event
+
+
+def _one_line(_logger: object, _method: str, event: "EventDict") -> "EventDict":
+    """What a client sent must not look like another line, or move a terminal's cursor."""
+    for name, value in event.items():
+        if isinstance(value, str) and name != "exception":
+            event[name] = value.encode("utf-8", "backslashreplace").decode().translate(_CONTROL)
+    return event

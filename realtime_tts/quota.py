@@ -1,0 +1,118 @@
+"""How much may one key ask for: sessions at once, and characters a minute."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from realtime_tts.clock import Clock
+from realtime_tts.errors import RealtimeTTSError
+
+SESSION_RETRY_S = 5.0
+
+
+class QuotaExceeded(RealtimeTTSError):
+    """The key has used up its share.  Nothing of what was asked was taken."""
+
+    code = "quota_exceeded"
+    retryable = True
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaLimits:
+    """Of one key, over all its sessions and requests.  None: no limit."""
+
+    sessions: int | None = None
+    characters_per_minute: int | None = None
+
+    def __post_init__(self) -> None:
+        for limit in (self.sessions, self.characters_per_minute):
+            if limit is not None and limit < 1:
+                raise ValueError(f"a quota must be at least 1, got {limit}")
+
+
+class Quota(Protocol):
+    def take(self, characters: int) -> None:
+        """Raises `QuotaExceeded`, and takes nothing then."""
+        ...
+
+
+class NoQuota:
+    def take(self, characters: int) -> None:
+        """Always allowed."""
+
+
+class TokenBucket:
+    """Holds a minute's worth; what was taken flows back evenly."""
+
+    def __init__(self, per_minute: int, now_s: float) -> None:
+        self._capacity = float(per_minute)
+        self._level = self._capacity
+        self._filled_s = now_s
+
+    def take(self, amount: int, now_s: float) -> float | None:
+        """None where it was taken; else nothing was, and the answer says in how many seconds it can be."""
+        if amount > self._capacity:
+            return float("inf")
+        self._level = min(self._capacity, self._level + (now_s - self._filled_s) * self._capacity / 60.0)
+        self._filled_s = now_s
+        if amount > self._level:
+            return (amount - self._level) * 60.0 / self._capacity
+        self._level -= amount
+        return None
+
+
+class KeyQuota:
+    """What one key has used.  Shared by all its sessions; for one event loop."""
+
+    def __init__(self, limits: QuotaLimits, clock: Clock) -> None:
+        self._limits = limits
+        self._clock = clock
+        per_minute = limits.characters_per_minute
+        self._bucket = None if per_minute is None else TokenBucket(per_minute, clock.now_s())
+        self._sessions = 0
+
+    @property
+    def sessions(self) -> int:
+        return self._sessions
+
+    def take(self, characters: int) -> None:
+        """Raises `QuotaExceeded`, and takes nothing then."""
+        if self._bucket is None:
+            return
+        wait_s = self._bucket.take(characters, self._clock.now_s())
+        if wait_s is None:
+            return
+        allowed = f"this key may have {self._limits.characters_per_minute} characters a minute spoken"
+        if wait_s == float("inf"):
+            raise QuotaExceeded(f"{allowed}, and this text alone has {characters}: send less at once")
+        raise QuotaExceeded(f"{allowed}; come again in {wait_s:.1f} s", wait_s)
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """One place, for as long as the block lasts.  Raises `QuotaExceeded`."""
+        limit = self._limits.sessions
+        if limit is not None and self._sessions >= limit:
+            raise QuotaExceeded(f"this key may have {limit} sessions at once, and has them", SESSION_RETRY_S)
+        self._sessions += 1
+        try:
+            yield
+        finally:
+            self._sessions -= 1
+
+
+class QuotaBook:
+    """The quota of each key, by the key's name."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._quotas: dict[str, KeyQuota] = {}
+
+    def of(self, name: str, limits: QuotaLimits) -> KeyQuota:
+        if name not in self._quotas:
+            self._quotas[name] = KeyQuota(limits, self._clock)
+        return self._quotas[name]

@@ -1,0 +1,71 @@
+"""Ogg Opus files: another reader finds every packet, and cuts at the very sample."""
+
+import io
+import struct
+
+import numpy as np
+import opuslib_next
+import pytest
+import soundfile
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from realtime_tts.audio.ogg import ogg_opus
+from realtime_tts.audio.opus import BITRATES, OpusCodec
+from tests.audio.speechlike import speechlike
+
+
+def file_of(rate_hz: int, samples: int) -> tuple[bytes, list[bytes], int]:
+    codec = OpusCodec(rate_hz)
+    sound = np.resize(speechlike(rate_hz), samples)
+    packets = [packet.data for packet in codec.push(sound) + codec.finish()]
+    skip = codec.pre_skip_samples
+    return ogg_opus(packets, sample_rate_hz=rate_hz, pre_skip_samples=skip, samples=samples), packets, skip
+
+
+@given(rate_hz=st.sampled_from(sorted(BITRATES)), samples=st.integers(1, 130_000))
+@settings(deadline=None, max_examples=20)
+def test_libsndfile_reads_exactly_the_samples(rate_hz: int, samples: int) -> None:
+    data, packets, skip = file_of(rate_hz, samples)
+    heard, read_rate_hz = soundfile.read(io.BytesIO(data), dtype="float32")
+    assert (read_rate_hz, len(heard)) == (rate_hz, samples)
+    decoder = opuslib_next.Decoder(rate_hz, 1)
+    raw = np.frombuffer(b"".join(decoder.decode(packet, rate_hz // 50) for packet in packets), "<i2") / 32_768
+    assert np.abs(raw[skip : skip + samples] - heard).max() < 1e-3  # ours is rounded to 16 bits
+
+
+def test_packets_longer_than_a_segment_survive() -> None:
+    decoder = opuslib_next.Decoder(48_000, 1)
+    encoder = opuslib_next.Encoder(48_000, 1, opuslib_next.APPLICATION_AUDIO)
+    encoder.bitrate = 200_000
+    noise = np.random.default_rng(0).uniform(-0.3, 0.3, (60, 960)).astype(np.float32)
+    packets = [encoder.encode_float(frame.tobytes(), 960) for frame in noise]
+    assert min(map(len, packets)) > 255
+    heard, _ = soundfile.read(
+        io.BytesIO(ogg_opus(packets, sample_rate_hz=48_000, pre_skip_samples=0, samples=60 * 960)), dtype="float32"
+    )
+    raw = np.frombuffer(b"".join(decoder.decode(packet, 960) for packet in packets), "<i2") / 32_768
+    assert np.abs(raw - heard).max() < 1e-3
+
+
+def test_pages_count_up_and_the_first_and_last_say_so() -> None:
+    data, packets, skip = file_of(24_000, 60_000)
+    pages = [struct.unpack_from("<BqII", page, 1) for page in data.split(b"OggS")[1:]]
+    assert [flags for flags, *_ in pages] == [2] + [0] * (len(pages) - 2) + [4]
+    assert [number for *_, number in pages] == list(range(len(pages)))
+    assert len({serial for _, _, serial, _ in pages}) == 1
+    assert [granule for _, granule, *_ in pages] == [0, 0, 48_000, 96_000, 2 * (skip + 60_000)]
+    assert len(packets) > 100
+
+
+def test_two_files_after_one_another_are_told_apart() -> None:
+    serials = {struct.unpack_from("<I", file_of(24_000, samples)[0], 14)[0] for samples in (5_000, 6_000)}
+    assert len(serials) == 2
+
+
+def test_one_wrong_bit_is_found() -> None:
+    data = bytearray(file_of(24_000, 10_000)[0])
+    assert len(soundfile.read(io.BytesIO(bytes(data)))[0]) == 10_000
+    data[-100] ^= 1
+    with pytest.raises(soundfile.LibsndfileError):
+        soundfile.read(io.BytesIO(bytes(data)))

@@ -1,0 +1,36 @@
+"""Barge-ins by the hundred against a real server: nothing of what was cancelled is heard, and nothing stays behind."""
+
+import pytest
+
+from bench import barge_in
+from realtime_tts.engine.models import tone
+from tests.fakes import slots
+from tests.serving import tone_server
+
+
+async def test_nothing_of_a_cancelled_context_follows_and_nothing_stays_behind() -> None:
+    model = tone.build(profile="h200")
+    async with tone_server(model) as (url, _):
+        tally = await barge_in.measure(url, cancels=300, connections=3)
+    assert tally.errors == []
+    assert (tally.cancels, tally.frames_after, tally.torn_texts) == (300, 0, 0)
+    assert len(tally.next_s) > 50
+    assert slots(model) == 0
+
+
+def test_what_was_seen_is_told_and_a_broken_promise_is_a_failure() -> None:
+    tally = barge_in.Tally(cancels=2, latency_s=[0.001, 0.003], fresh_s=[0.1], next_s=[])
+    assert not tally.broken
+    text = barge_in.told(tally)
+    assert "p99     3.0 ms" in text
+    assert "right after a barge-in  none" in text
+    for broken in (barge_in.Tally(), barge_in.Tally(cancels=1, frames_after=1), barge_in.Tally(cancels=1, torn_texts=1)):
+        assert broken.broken
+
+
+@pytest.mark.parametrize("arguments", [["--url", "http://example.com"], ["--cancels", "0"]])
+def test_what_is_not_to_be_run_is_refused(arguments: list[str]) -> None:
+    try:
+        assert barge_in.main(arguments) == 2
+    except SystemExit as refused:
+        assert refused.code == 2

@@ -1,0 +1,106 @@
+"""Every batch is told once, with its size, its time and what had to wait; and the end of work too."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from realtime_tts.clock import VirtualClock
+from realtime_tts.engine.engine import Engine
+from realtime_tts.engine.executor import InlineExecutor, Launch
+from realtime_tts.engine.models import tone
+from realtime_tts.engine.observer import EngineObservers, NoEngineObserver
+from realtime_tts.engine.stage import Model
+from tests.fakes import HeldExecutor, raises_for, request, run_to_end, run_to_end_held, wrapped
+
+
+class Recording:
+    def __init__(self) -> None:
+        self.batches: list[tuple[str, int, float, int]] = []
+        self.idle = 0
+
+    def on_batch(self, launch: Launch, seconds: float, queue_depth: int) -> None:
+        self.batches.append((launch.stage.name, len(launch.inputs), seconds, queue_depth))
+
+    def on_idle(self) -> None:
+        self.idle += 1
+
+    def of(self, stage: str) -> list[tuple[int, float, int]]:
+        return [batch[1:] for batch in self.batches if batch[0] == stage]
+
+
+def observed(model: Model, clock: VirtualClock | None = None, executor: InlineExecutor | None = None) -> Engine:
+    executor, clock = executor or InlineExecutor(), clock or VirtualClock()
+    return Engine(model, executor, clock, emit=lambda _events: None, observer=Recording())
+
+
+def recording(engine: Engine) -> Recording:
+    observer = engine._observer
+    assert isinstance(observer, Recording)
+    return observer
+
+
+@given(texts=st.lists(st.integers(1, 60), min_size=1, max_size=6), max_batch=st.integers(1, 4))
+@settings(deadline=None, max_examples=30)
+def test_the_batches_that_are_told_are_all_that_ran(texts: list[int], max_batch: int) -> None:
+    model = tone.build(max_batch=max_batch)
+    ran: list[int] = []
+    engine = observed(wrapped(model, "talker", lambda batch: ran.append(len(batch))))
+    for number, length in enumerate(texts):
+        engine.submit(request(number, "x" * length))
+    run_to_end(engine)
+    told = recording(engine)
+    assert [rows for rows, _seconds, _depth in told.of("talker")] == ran
+    assert all(1 <= rows <= max_batch and depth >= 0 for _stage, rows, _seconds, depth in told.batches)
+    assert told.idle == 1
+
+
+def test_a_batch_s_seconds_are_those_that_its_stage_took() -> None:
+    clock = VirtualClock()
+    model = tone.build(costs=tone.ToneCosts(a0_s=0.01, a1_s=0.02), wait_s=clock.advance, shared_lane=True)
+    engine = observed(model, clock)
+    engine.submit(request(0, "x" * 10))
+    run_to_end(engine)
+    assert {round(seconds, 9) for _rows, seconds, _depth in recording(engine).of("talker")} == {0.01}
+    assert {round(seconds, 9) for _rows, seconds, _depth in recording(engine).of("code2wav")} == {0.02}
+
+
+def test_who_finds_no_room_in_a_batch_is_counted_as_waiting() -> None:
+    executor = HeldExecutor()
+    engine = observed(tone.build(max_batch=2), executor=executor)
+    for number in range(5):
+        engine.submit(request(number))
+    engine.step()
+    executor.run_all()
+    engine.step()
+    ((rows, _seconds, depth),) = recording(engine).of("talker")
+    assert (rows, depth) == (2, 3)
+    run_to_end_held(engine, executor)
+
+
+def test_a_batch_that_failed_is_told_like_any_other() -> None:
+    engine = observed(wrapped(tone.build(), "talker", raises_for("bad")))
+    engine.submit(request(0, "bad"))
+    run_to_end(engine)
+    assert [rows for rows, _seconds, _depth in recording(engine).of("talker")] == [1]
+    assert recording(engine).idle == 1
+
+
+def test_a_cancel_of_the_last_request_is_the_end_of_work() -> None:
+    executor = HeldExecutor()
+    engine = observed(tone.build(max_batch=1), executor=executor)
+    engine.submit(request(0))
+    engine.submit(request(1))
+    engine.step()
+    engine.cancel("r0")
+    assert recording(engine).idle == 0
+    engine.cancel("r1")
+    assert recording(engine).idle == 1
+    run_to_end_held(engine, executor)
+
+
+def test_several_are_told_in_order() -> None:
+    one, two = Recording(), Recording()
+    both = EngineObservers(one, NoEngineObserver(), two)
+    both.on_batch(Launch(tone.build().stages[0], ()), 0.5, 3)
+    both.on_idle()
+    assert one.batches == two.batches == [("talker", 0, 0.5, 3)]
+    assert (one.idle, two.idle) == (1, 1)
