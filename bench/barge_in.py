@@ -149,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-n", "--cancels", type=int, default=10_000, help="in all  [default: %(default)s]")
     parser.add_argument("-c", "--connections", type=int, default=4, help="[default: %(default)s]")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--allow-remote", action="store_true", help="the server is on another machine, and may be loaded")
+    parser.add_argument("--allow-remote", action="store_true", help="let the server be on another machine")
     args = parser.parse_args(arguments)
     if args.cancels < 1 or args.connections < 1:
         parser.error("--cancels and --connections must be at least 1")

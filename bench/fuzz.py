@@ -12,6 +12,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,8 @@ INFO = tone.info()
 
 def messages(data: Any) -> None:
     frame = data.ConsumeBytes(MAX_INPUT_BYTES).decode("utf-8", "replace")
-    try:
+    with suppress(RealtimeTTSError):
         decode_client_message(frame)
-    except RealtimeTTSError:
-        pass
 
 
 def text(data: Any) -> None:
@@ -77,9 +76,7 @@ def _slices(received: str, cuts: list[int]) -> list[str]:
     return [*slices, received]
 
 
-def _sentences(
-    slices: list[str], filters: frozenset[TextFilter], language: str
-) -> list[tuple[str, tuple[int, int]]]:
+def _sentences(slices: list[str], filters: frozenset[TextFilter], language: str) -> list[tuple[str, tuple[int, int]]]:
     cleaner, splitter = TextCleaner(filters), SentenceSplitter(language=language, max_chars=100)
     found: list[Sentence] = []
     for each in slices:
@@ -120,17 +117,16 @@ class _Rig:
                     self._send(self.session.next())
 
     def _message(self) -> str:
-        fields: list[str] = [f'"type":"{KINDS[self.data.ConsumeIntInRange(0, len(KINDS) - 1)]}"']
-        for name in ("text", "context_id", "voice", "language"):
-            if self.data.ConsumeBool():
-                fields.append(f'"{name}":{encode(self.data.ConsumeUnicodeNoSurrogates(40)).decode()}')
-        for name in ("played_ms", "buffered_ms", "playback_offset_ms", "speed", "sample_rate"):
-            if self.data.ConsumeBool():
-                fields.append(f'"{name}":{self.data.ConsumeIntInRange(-1, 50_000)}')
-        for name in ("stream_audio", "frame_header", "word_timestamps"):
-            if self.data.ConsumeBool():
-                fields.append(f'"{name}":{"true" if self.data.ConsumeBool() else "false"}')
-        return "{" + ",".join(fields) + "}"
+        data = self.data
+        kind = KINDS[data.ConsumeIntInRange(0, len(KINDS) - 1)]
+        fields: dict[str, str | int | bool] = {"type": kind}
+        texts = ("text", "context_id", "voice", "language")
+        numbers = ("played_ms", "buffered_ms", "playback_offset_ms", "speed", "sample_rate")
+        flags = ("stream_audio", "frame_header", "word_timestamps")
+        fields |= {name: data.ConsumeUnicodeNoSurrogates(40) for name in texts if data.ConsumeBool()}
+        fields |= {name: data.ConsumeIntInRange(-1, 50_000) for name in numbers if data.ConsumeBool()}
+        fields |= {name: data.ConsumeBool() for name in flags if data.ConsumeBool()}
+        return encode(fields).decode()
 
     def _engine(self) -> None:
         if not self.running:

@@ -1,8 +1,7 @@
-"""The command line, and the only place where the parts are put together."""
+"""The command line: what each word does, how a server starts, and how signals end it."""
 
 import asyncio
-import ipaddress
-import logging
+import os
 import signal
 import sys
 import urllib.error
@@ -10,12 +9,16 @@ import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from types import FrameType
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 import typer
 
-from realtime_tts import __version__
+from realtime_tts import __version__, logs
+from realtime_tts import auth as keys
+from realtime_tts import config as configuration
+from realtime_tts.config import MetricsSection, ModelSection, ServerConfig, ServerSection
 from realtime_tts.errors import RealtimeTTSError
 
 app = typer.Typer(
@@ -29,9 +32,6 @@ app = typer.Typer(
 
 DEFAULT_MODEL = "kokoro"
 DEFAULT_URL = "http://127.0.0.1:8000"
-DEFAULT_SESSIONS = 512
-"""Sockets are cheap: how many may *speak* at once is for admission to say."""
-
 ModelOption = Annotated[str, typer.Option(help="kokoro speaks English; tone only makes test tones, without weights.")]
 ThreadsOption = Annotated[
     int | None, typer.Option(min=1, help="Threads that compute speech.  [default: the cores of this machine]")
@@ -41,8 +41,9 @@ ModelDirOption = Annotated[
 ]
 
 
-SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="An option of the model as NAME=VALUE; may be repeated.")
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", help="A TOML file; see `realtime-tts config --toml`.  [env: REALTIME_TTS_CONFIG]"),
 ]
 
 
@@ -51,107 +52,201 @@ def say_line(line: str) -> None:
     print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def model_options(
-    model: str, threads: int | None, model_dir: Path | None, settings: list[str] | None = None
-) -> dict[str, Any]:
-    chosen: dict[str, Any] = {"threads": threads, "model_dir": model_dir}
-    options = {name: value for name, value in chosen.items() if value is not None}
-    for setting in settings or []:
-        name, equals, value = setting.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"{setting!r} is not NAME=VALUE")
-        try:
-            options[name] = msgspec.json.decode(value)  # numbers, true and false
-        except msgspec.DecodeError:
-            options[name] = value
-    if model == DEFAULT_MODEL:
-        options["progress"] = say_line
-    return options
-
-
-@asynccontextmanager
-async def serving(
-    model: str,
-    options: dict[str, Any],
-    *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    max_sessions: int = DEFAULT_SESSIONS,
-    scheduling: dict[str, Any] | None = None,
-) -> AsyncIterator[str]:
-    """Builds a model, an engine and a server; yields its URL, and ends all of them when the block ends."""
-    # Imported here, so that `--help` and `say --url` do not wait for a server's parts.
-    from realtime_tts.clock import MonotonicClock
-    from realtime_tts.engine import models
-    from realtime_tts.engine.config import EngineConfig
-    from realtime_tts.engine.worker import EngineWorker
-    from realtime_tts.server import Server, ServerLimits, listening
-
-    clock = MonotonicClock()
-    try:
-        config = EngineConfig(**(scheduling or {}))
-    except ValueError as error:
-        raise RealtimeTTSError(str(error)) from None
-    engine = EngineWorker(await asyncio.to_thread(models.build, model, **options), clock, config=config)
-    engine.start()
-    try:
-        async with listening(Server(engine, clock, ServerLimits(max_sessions=max_sessions)), host, port) as url:
-            yield url
-    finally:
-        await engine.stop()
-
-
 @app.command()
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
-    model: ModelOption = DEFAULT_MODEL,
+    config: ConfigOption = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.  [default: 127.0.0.1]")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.  [default: 8000]")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="kokoro speaks English; tone only makes test tones.  [default: kokoro]")
+    ] = None,
     threads: ThreadsOption = None,
     model_dir: ModelDirOption = None,
     max_sessions: Annotated[
-        int, typer.Option(min=1, help="Connections at once; one more gets 503.")
-    ] = DEFAULT_SESSIONS,
+        int | None, typer.Option(min=1, help="Connections at once; one more gets 503.  [default: 512]")
+    ] = None,
     max_wait: Annotated[
-        float, typer.Option(help="Seconds that a new listener may wait for a place before being refused; -1: for ever.")
-    ] = 0.5,
+        float | None,
+        typer.Option(
+            help="Seconds that a new listener may wait for a place before being refused; -1: for ever.  [default: 0.5]"
+        ),
+    ] = None,
     scheduler: Annotated[
-        str,
+        str | None,
         typer.Option(help="deadline is ours; round_robin, policy_c, bounded_window, edf_only are for comparison."),
-    ] = "deadline",
-    settings: SetOption = None,
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="An option of the model as NAME=VALUE; may be repeated.")
+    ] = None,
+    key_file: Annotated[
+        Path | None, typer.Option(help="Who may come in: lines of `realtime-tts key`.  [default: nobody is asked]")
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain (PEM), for https and wss.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
     allow_public: Annotated[
-        bool, typer.Option("--allow-public", help="Listen beyond this machine, though anyone there may then connect.")
-    ] = False,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+        bool | None,
+        typer.Option("--allow-public", help="Listen beyond this machine without keys: anyone there may connect."),
+    ] = None,
+    drain: Annotated[
+        float | None, typer.Option(help="Seconds that what has begun may go on after SIGTERM.  [default: 30]")
+    ] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.  [default: info]")] = None,
+    log_format: Annotated[str | None, typer.Option(help="console or json.  [default: console]")] = None,
 ) -> None:
-    """Start the server: WebSocket, HTTP and the demo page on one port.  Ctrl-C ends it."""
-    if not allow_public and not _is_loopback(host):
+    """Start the server: WebSocket, HTTP and the demo page on one port.
+
+    Every setting, these and more, can also stand in a file or in the environment: `realtime-tts config` lists them.
+    A flag goes before the environment, that before the file.
+
+    Ctrl-C ends the server at once, with a word to every client.  SIGTERM lets what has begun come to its end first.
+    A second signal ends the process there and then.
+    """
+    given: dict[str, tuple[str, object]] = {
+        "server.host": ("--host", host),
+        "server.port": ("--port", port),
+        "server.max_sessions": ("--max-sessions", max_sessions),
+        "server.tls_cert": ("--tls-cert", _text(tls_cert)),
+        "server.tls_key": ("--tls-key", _text(tls_key)),
+        "server.allow_public": ("--allow-public", allow_public),
+        "server.drain_s": ("--drain", drain),
+        "model.name": ("--model", model),
+        "model.threads": ("--threads", threads),
+        "model.dir": ("--model-dir", _text(model_dir)),
+        "model.options": ("--set", configuration.options_in_words(settings, "flag --set") if settings else None),
+        "engine.scheduler": ("--scheduler", scheduler),
+        "engine.max_wait_s": ("--max-wait", "none" if max_wait is not None and max_wait < 0 else max_wait),
+        "auth.key_file": ("--key-file", _text(key_file)),
+        "logging.level": ("--log-level", log_level),
+        "logging.format": ("--log-format", log_format),
+    }
+    flags = {path: (flag, value) for path, (flag, value) in given.items() if value is not None}
+    resolved = configuration.load(config, flags)
+    _check_who_may_come(resolved.config)
+    logging = resolved.config.logging
+    logs.configure(level=logging.level, json=logging.format == "json", log_text=logging.log_text)
+    if resolved.unused:
+        say_line(f"Not used: {', '.join(resolved.unused)}")
+    _run(_serve(resolved.config))
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _check_who_may_come(config: ServerConfig) -> None:
+    """Nobody's voices should be open to the world by accident."""
+    if config.auth.key_file is not None or config.auth.keys is not None or keys.is_loopback(config.server.host):
+        return
+    if not config.server.allow_public:
         raise typer.BadParameter(
-            f"{host} can be reached from other machines, and this server asks nobody for a key: "
-            "put a proxy that does in front, and say --allow-public"
+            f"{config.server.host} can be reached from other machines, and nobody is asked for a key: "
+            "make one with `realtime-tts key` and give --key-file, or say --allow-public"
         )
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    options = model_options(model, threads, model_dir, settings)
-    scheduling = {"scheduler": scheduler, "max_wait_s": None if max_wait < 0 else max_wait}
-    _run(_serve(model, options, host, port, max_sessions, scheduling))
+    say_line(f"WARNING: whoever reaches {config.server.host} may use this server: it asks nobody for a key.")
 
 
-async def _serve(
-    model: str, options: dict[str, Any], host: str, port: int, max_sessions: int, scheduling: dict[str, Any]
-) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    say_line(f"realtime-tts {__version__}: loading the model {model} ...")
-    async with serving(model, options, host=host, port=port, max_sessions=max_sessions, scheduling=scheduling) as url:
+async def _serve(config: ServerConfig) -> None:
+    signals = Signals(asyncio.get_running_loop())
+    from realtime_tts.assembly import serving  # here, so that `--help` does not wait for a server's parts
+
+    say_line(f"realtime-tts {__version__}: loading the model {config.model.name} ...")
+    async with serving(config, say_line) as (url, server):
+        signals.ready()
         say_line(f"Ready, listening on {url}")
         say_line(f"  In a browser:         {url}/")
         say_line(f'  From another shell:   realtime-tts say "Hello world." --url {url}')
         say_line("  The protocol:         protocol.md.  Ctrl-C ends the server.")
-        await stop.wait()
+        if await signals.first() == signal.SIGTERM:
+            say_line(f"Draining: what has begun may take {config.server.drain_s:g} s to end ...")
+            await server.drain(config.server.drain_s)
         say_line("Stopping ...")
     say_line("Stopped.")
+
+
+class Signals:
+    """The first signal asks a running server to end; another one ends the process there and then.
+
+    While a model loads there is nobody to say goodbye to: the first one is enough.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._received: asyncio.Future[int] = loop.create_future()
+        _on_signals(_leave_unready)
+
+    def ready(self) -> None:
+        """A server runs now, and should end in good order."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._loop.add_signal_handler(number, self._take, number)
+
+    async def first(self) -> int:
+        return await self._received
+
+    def _take(self, number: int) -> None:
+        if not self._received.done():
+            self._received.set_result(number)
+        for each in (signal.SIGINT, signal.SIGTERM):
+            self._loop.remove_signal_handler(each)
+        _on_signals(_leave_at_once)
+
+
+def _on_signals(handler: Callable[[int, FrameType | None], NoReturn]) -> None:
+    """Not through the loop: it may be what hangs."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handler)
+
+
+def _leave_unready(number: int, frame: FrameType | None) -> NoReturn:
+    if number == signal.SIGTERM:
+        os._exit(0)  # ended as it was asked to, with nothing left undone
+    _leave_at_once(number, frame)
+
+
+def _leave_at_once(number: int, _frame: FrameType | None) -> NoReturn:
+    """By the convention of shells, 128 + the signal.  Neither threads nor clean-up are waited for."""
+    os._exit(128 + number)
+
+
+@app.command("config")
+def show_config(
+    config: ConfigOption = None,
+    toml: Annotated[
+        bool, typer.Option("--toml", help="As a file for --config: every setting, with what it means.")
+    ] = False,
+) -> None:
+    """Show every setting, its value and where that comes from.  Secrets are not shown.
+
+    The environment's name of a setting is REALTIME_TTS_SECTION_NAME, such as REALTIME_TTS_SERVER_PORT; lists are
+    written as a,b and `none` stands for no value.
+    """
+    resolved = configuration.load(config)
+    print(configuration.template(resolved).rstrip() if toml else configuration.table(resolved))  # noqa: T201
+    if resolved.unused:
+        say_line(f"Not used: {', '.join(resolved.unused)}")
+
+
+@app.command("key")
+def make_key(
+    name: Annotated[str, typer.Argument(help="Whose it is: letters, digits, dots, dashes, underscores.")],
+    sessions: Annotated[int | None, typer.Option(min=1, help="Sessions at once.  [default: no limit]")] = None,
+    chars_per_minute: Annotated[
+        int | None, typer.Option(min=1, help="Characters spoken a minute.  [default: no limit]")
+    ] = None,
+) -> None:
+    """Make a key:  realtime-tts key alice >> keys;  realtime-tts serve --key-file keys
+
+    The line for the key file goes to standard output; it holds only a hash.  The key itself is shown once, on standard
+    error: give it to whoever calls, who sends it as `Authorization: Bearer KEY`.
+    """
+    key = keys.generate_key()
+    limits = {"sessions": sessions, "chars_per_minute": chars_per_minute}
+    chosen = ",".join(f"{limit}={value}" for limit, value in limits.items() if value is not None)
+    line = keys.key_line(name, key) + (f":{chosen}" if chosen else "")
+    keys.KeyStore.from_lines([line])  # refuses here what the server would refuse
+    say_line(f"The key of {name}, shown only now: {key}")
+    print(line)  # noqa: T201
 
 
 @app.command()
@@ -173,21 +268,19 @@ def say(
 ) -> None:
     """Speak a text into a file, while it still arrives:  llm "Tell me a story" | realtime-tts say - -o - | aplay ..."""
     config: dict[str, Any] = {"voice": voice, "speed": speed, "sample_rate": sample_rate}
-    _run(_say(text, output, config, url, model, model_options(model, threads, model_dir)))
+    _run(_say(text, output, config, url, ModelSection(name=model, threads=threads, dir=model_dir)))
 
 
-async def _say(
-    text: str, output: Path, config: dict[str, Any], url: str | None, model: str, options: dict[str, Any]
-) -> None:
+async def _say(text: str, output: Path, config: dict[str, Any], url: str | None, model: ModelSection) -> None:
     from realtime_tts import say as speaker
 
-    async with _server_for(url, model, options) as base_url:
+    async with _server_for(url, model) as base_url:
         summary = await speaker.speak(base_url, speaker.text_source(text), output, config, say_line)
     say_line(summary)
 
 
 @asynccontextmanager
-async def _server_for(url: str | None, model: str, options: dict[str, Any]) -> AsyncIterator[str]:
+async def _server_for(url: str | None, model: ModelSection) -> AsyncIterator[str]:
     """The server that was named, or the one that runs here, or one of our own for as long as it is needed."""
     if url is not None:
         yield url
@@ -195,8 +288,11 @@ async def _server_for(url: str | None, model: str, options: dict[str, Any]) -> A
         say_line(f"Using the server at {DEFAULT_URL}")
         yield DEFAULT_URL
     else:
-        say_line(f"No server at {DEFAULT_URL}: loading the model {model} in this process ...")
-        async with serving(model, options) as own_url:
+        say_line(f"No server at {DEFAULT_URL}: loading the model {model.name} in this process ...")
+        from realtime_tts.assembly import serving
+
+        config = ServerConfig(server=ServerSection(port=0), model=model, metrics=MetricsSection(enabled=False))
+        async with serving(config, say_line) as (own_url, _server):
             yield own_url
 
 
@@ -223,9 +319,11 @@ def voices(
 @app.command()
 def doctor(threads: ThreadsOption = None, model_dir: ModelDirOption = None) -> None:
     """Check this installation: weights, voices, codecs, and how many streams this machine will hold."""
+    from realtime_tts.assembly import model_options
     from realtime_tts.doctor import examine
 
-    healthy = examine(model_options(DEFAULT_MODEL, threads, model_dir), print)
+    model = ModelSection(name=DEFAULT_MODEL, threads=threads, dir=model_dir)
+    healthy = examine(model_options(model, say_line), print)
     raise typer.Exit(0 if healthy else 1)
 
 
@@ -253,13 +351,6 @@ def _run(work: Any) -> None:
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(work)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _get_json(url: str) -> Any:

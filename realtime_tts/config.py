@@ -156,6 +156,8 @@ class TracingSection:
     """Share of sentences that are traced, 0 to 1."""
 
     def __post_init__(self) -> None:
+        if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
+            raise ValueError("endpoint must be an http or https URL")
         if not 0 <= self.sample_ratio <= 1:
             raise ValueError(f"sample_ratio must be 0 to 1, got {self.sample_ratio}")
 

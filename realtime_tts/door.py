@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import ssl
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,9 @@ from aiohttp import web
 from realtime_tts.errors import OperatorError
 
 log = logging.getLogger(__name__)
+
+SPARE_FILES = 256
+"""Beside connections: weights, logs, the engine's own."""
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -163,6 +167,7 @@ async def open_door(
 
     Every request of `manager` goes through `admit`.  No middleware: aiohttp keeps an application with one for ever.
     """
+    allow_open_files(door.limits.max_connections + SPARE_FILES)
     limits = door.limits
     handle = manager.request_handler
 
@@ -178,6 +183,21 @@ async def open_door(
         backlog=limits.backlog,
         ssl_handshake_timeout=limits.header_timeout_s if tls is not None else None,
     )
+
+
+def allow_open_files(wanted: int) -> None:
+    """Raises this process's limit as far as it may: 1024, which is common, are fewer than our connections can be."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))
+    if allowed < wanted:
+        log.warning("only %d files may be open, and %d may be needed: raise `ulimit -n`", allowed, wanted)
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:

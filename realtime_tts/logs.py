@@ -28,7 +28,7 @@ TEXT_FIELDS = frozenset(
 )
 """Shown only where the operator wants it: what people say is theirs."""
 WITHHELD = "(withheld)"
-TRUSTED = frozenset({"realtime_tts", "aiohttp", "asyncio"})
+TRUSTED = frozenset({"realtime_tts", "aiohttp", "asyncio", "opentelemetry"})
 """Whose messages are known to quote nobody.  Of all others, such as what reads a text, we cannot know."""
 PLAIN = (str, bool, int, float)
 MAX_CHAIN = 10
@@ -150,7 +150,7 @@ def told(error: BaseException, *, with_text: bool) -> str:
     """A traceback with its causes, the deepest first.  Without texts it has every line of our code, and no value."""
     if with_text:
         return "".join(traceback.format_exception(error)).rstrip()
-    parts = []
+    parts: list[str] = []
     seen: BaseException | None = error
     while seen is not None and len(parts) < MAX_CHAIN:
         frames = "".join(traceback.format_tb(seen.__traceback__))

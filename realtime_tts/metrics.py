@@ -135,11 +135,9 @@ class Metrics:
 
     # -- The server's --------------------------------------------------------------------------------------------------
 
-    def session_opened(self) -> None:
-        self._active.inc()
-
-    def session_closed(self) -> None:
-        self._active.dec()
+    def watch_sessions(self, active: Callable[[], int]) -> None:
+        """Asked at each scrape: what the server has is never told wrong."""
+        self._active.set_function(active)
 
     def rejected(self, reason: str) -> None:
         """`reason` is an error's code."""
@@ -183,7 +181,7 @@ class Metrics:
         heard = done.continuity
         if heard.ttfp_ms is not None:
             self._ttfp.observe(heard.ttfp_ms / 1000)
-        if heard.packets > 1:
+        if heard.packets > 0:
             self._underrun.observe(heard.max_underrun_ms / 1000)
             for limit_ms, counter in self._within:
                 if heard.max_underrun_ms <= limit_ms:

@@ -33,6 +33,8 @@ from realtime_tts.ws_transport import (
 )
 
 RETRY_AFTER_S = 5
+SPARE_CONNECTIONS = 512
+"""For pages, health, metrics, the HTTP API and those who are just coming."""
 TOKEN_PATH = "/v1/realtime/tokens"
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -65,7 +67,11 @@ class ServerLimits:
     """Of an HTTP request; more is refused with 413."""
     token_life_s: float = TOKEN_LIFE_S
     session: SessionLimits = field(default_factory=SessionLimits)
-    door: DoorLimits = field(default_factory=DoorLimits)
+    door: DoorLimits | None = None
+    """None: the default ones, with `SPARE_CONNECTIONS` more than there may be sessions."""
+
+    def of_the_door(self) -> DoorLimits:
+        return self.door or DoorLimits(max_connections=self.max_sessions + SPARE_CONNECTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,7 @@ class Server:
         self._quiet.set()
         self._drained_by_s: float | None = None
         self._stopping = False
-        self.door = Door(self._limits.door)
+        self.door = Door(self._limits.of_the_door())
         self.app = web.Application(client_max_size=self._limits.max_body_bytes)
         self.app.on_response_prepare.append(self._dress)
         self._add_routes()

@@ -115,6 +115,34 @@ async def test_a_key_lets_in_and_none_or_a_wrong_one_does_not(caplog: pytest.Log
     assert wrong not in ours
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/echo",
+        "//v1/echo",
+        "/./v1/echo",
+        "/x/../v1/echo",
+        "/%76%31/echo",
+        "/v1%2fecho",
+        "/v1/%65cho",
+        "/v1//echo",
+        "/V1/echo",
+        "/v1/echo/",
+        "/v1/echo;x",
+        "/v1/echo?token=",
+        "http://localhost/v1/echo",
+        "http://localhost//v1/echo",
+        "/healthz/../v1/echo",
+        "/static/../v1/echo",
+        "/static/..%2fv1/echo",
+    ],
+)
+async def test_no_spelling_of_a_path_leads_past_the_key(path: str) -> None:
+    async with guarded() as (url, _server):
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n"
+        assert status_of(await bare_exchange(url, f"{head}\r\n".encode())) in (400, 401, 404, 405)
+
+
 async def test_a_token_works_once_by_either_way_and_is_then_worth_nothing() -> None:
     async with guarded() as (url, _server):
         for way in ("query", "subprotocol"):

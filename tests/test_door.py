@@ -1,6 +1,7 @@
 """The front door: floods, dawdlers and bad certificates do not keep an honest client out."""
 
 import asyncio
+import resource
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,7 +13,7 @@ import pytest
 import websockets.asyncio.client
 from aiohttp import web
 
-from realtime_tts.door import DoorLimits, UnusableCertificate, tls_context
+from realtime_tts.door import DoorLimits, UnusableCertificate, allow_open_files, tls_context
 from realtime_tts.server import ServerLimits, ServerOptions
 from tests.base_client import base_client, ws_url
 from tests.fakes import spoken_pcm, until
@@ -135,6 +136,23 @@ async def test_what_is_at_work_is_never_dropped_for_a_newcomer() -> None:
                 assert (await client.speak("Hello.")).audio == [spoken_pcm("Hello.")]
             assert server.door.open_connections == 2
         await until(lambda: server.door.open_connections == 0)
+
+
+def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(caplog: pytest.LogCaptureFixture) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (500, before[1]))
+        allow_open_files(400)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 500
+        allow_open_files(800)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 800
+        assert not caplog.records
+        if before[1] != resource.RLIM_INFINITY:
+            allow_open_files(before[1] + 1)
+            assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == before[1]
+            assert "ulimit" in caplog.text
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 # -- What is no request -----------------------------------------------------------------------------------------------

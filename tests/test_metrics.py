@@ -108,16 +108,17 @@ def test_every_promised_metric_is_there_under_our_prefix() -> None:
 
 def test_two_servers_in_one_process_count_apart() -> None:
     one, two = Metrics(), Metrics()
-    one.session_opened()
-    assert samples(one)["sessions_active"] == 1
-    assert samples(two)["sessions_active"] == 0
+    one.rejected("overloaded")
+    assert "sessions_rejected_total{reason=overloaded}" in samples(one)
+    assert "sessions_rejected_total{reason=overloaded}" not in samples(two)
 
 
-def test_sessions_are_counted_as_they_come_and_go() -> None:
+def test_sessions_are_counted_as_the_server_has_them() -> None:
     metrics = Metrics()
-    for _ in range(3):
-        metrics.session_opened()
-    metrics.session_closed()
+    sessions = ["a", "b", "c"]
+    metrics.watch_sessions(lambda: len(sessions))
+    assert samples(metrics)["sessions_active"] == 3
+    sessions.pop()
     metrics.rejected("overloaded")
     metrics.rejected("overloaded")
     found = samples(metrics)

@@ -16,10 +16,11 @@ import pytest
 import websockets.asyncio.client
 from websockets.exceptions import InvalidStatus
 
+from realtime_tts.door import DoorLimits
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import CannotListen
-from realtime_tts.server import Server, ServerLimits, demo_folder, listening
+from realtime_tts.server import Server, ServerLimits, ServerOptions, demo_folder, listening
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.protocol import PROTOCOL
 from tests.base_client import base_client, ws_url
@@ -110,7 +111,7 @@ async def test_nothing_outside_the_demo_folder_is_served(url: str, path: str) ->
     writer.close()
     assert int(answer.split()[1]) in (400, 403, 404), answer[:200]
     assert b"Content-Security-Policy" in answer or answer.split()[1] == b"400"
-    assert b"realtime-tts" not in answer
+    assert b"build-system" not in answer
     assert b"root:" not in answer
 
 
@@ -279,10 +280,14 @@ async def test_the_serve_command_ends_cleanly_while_a_session_is_speaking(number
     async with serve_command() as (process, said):
         url = said[-1].split()[-1]
         async with base_client(url, **STREAM) as client:
-            await client.say(LONG_TEXT)
+            await client.say(LONG_TEXT if number is signal.SIGINT else LONG_TEXT[:2000])
             await client.next("audio.start")
             process.send_signal(number)
-            assert (await client.next("error"))["code"] == "server_stopping"
+            if number is signal.SIGINT:  # at once
+                assert (await client.next("error"))["code"] == "server_stopping"
+            else:  # not before what has begun is spoken to its end
+                assert (await client.next("session.expiring"))["reason"] == "drain"
+                await client.next("session.done")
             assert await client.close_code() == 1012
         _out, rest = await process.communicate()
         assert process.returncode == 0
@@ -296,6 +301,26 @@ async def test_the_serve_command_says_that_its_port_is_taken() -> None:
             assert await process.wait() == 1
             assert said[-1].startswith("Error: port")
             assert not any("Traceback" in line for line in said)
+
+
+async def test_metrics_are_served_where_there_are_any_and_refusals_are_told() -> None:
+    async with tone_server() as (url, _server), get(f"{url}/metrics") as response:
+        assert response.status == 404
+    told: list[str] = []
+    options = ServerOptions(metrics_text=lambda: b"up 1\n", on_refused=told.append)
+    async with tone_server(limits=ServerLimits(max_sessions=1), options=options) as (url, _server):
+        async with get(f"{url}/metrics") as response:
+            assert await response.read() == b"up 1\n"
+            assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        await refusal(url, Origin="https://evil.example")
+        async with base_client(url, **STREAM):
+            await refusal(url)
+    assert told == ["origin_not_allowed", "overloaded"]
+
+
+def test_there_may_be_more_connections_than_sessions_unless_told_otherwise() -> None:
+    assert ServerLimits(max_sessions=5000).of_the_door().max_connections > 5000
+    assert ServerLimits(door=DoorLimits(max_connections=7)).of_the_door().max_connections == 7
 
 
 async def test_a_session_s_limits_are_announced() -> None:

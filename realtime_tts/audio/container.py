@@ -19,23 +19,48 @@ MP3_DELAY_SAMPLES = 1_105
 """LAME's 576 and a decoder's 529: so much silence stands before the sound of an MP3 stream."""
 
 
-class _Tape(io.BytesIO):
-    """What libsndfile writes.  `take` gives what has come since the last time; what is rewritten later is not."""
+class _Tape:
+    """What libsndfile writes.  `take` gives what has come since the last time; what is rewritten later is not.
+
+    No `BytesIO`: of a codec that is dropped unfinished the garbage collector may close that before libsndfile is done
+    with it.
+    """
 
     def __init__(self) -> None:
-        super().__init__()
+        self.data = bytearray()
         self.first_write_bytes = 0
         self.taken_bytes = 0
+        self._at = 0
 
     def write(self, data: Any) -> int:
-        size = super().write(data)
-        self.first_write_bytes = self.first_write_bytes or size
-        return size
+        piece = bytes(data)
+        self.data.extend(bytes(max(0, self._at - len(self.data))))
+        self.data[self._at : self._at + len(piece)] = piece
+        self._at += len(piece)
+        self.first_write_bytes = self.first_write_bytes or len(piece)
+        return len(piece)
+
+    def read(self, size: int = -1) -> bytes:
+        piece = bytes(self.data[self._at : None if size < 0 else self._at + size])
+        self._at += len(piece)
+        return piece
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self.data)}[whence]
+        self._at = start + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    @property
+    def untaken_bytes(self) -> int:
+        return len(self.data) - self.taken_bytes
 
     def take(self) -> bytes:
-        data = bytes(self.getbuffer()[self.taken_bytes :])
-        self.taken_bytes += len(data)
-        return data
+        piece = bytes(self.data[self.taken_bytes :])
+        self.taken_bytes += len(piece)
+        return piece
 
 
 class _Container:
@@ -76,7 +101,7 @@ class FileCodec(_Container):
 
     def finish(self) -> list[Packet]:
         self._close()
-        return [Packet(self._tape.getvalue(), self._samples_in)]
+        return [Packet(bytes(self._tape.data), self._samples_in)]
 
 
 class StreamCodec(_Container):
@@ -86,7 +111,7 @@ class StreamCodec(_Container):
     `MP3_DELAY_SAMPLES` of silence, every sample, and padding to the end of the last frame.
 
     A packet's `samples` are the sound that a decoder can make of all bytes so far, less what was counted before:
-    exact for FLAC, on the safe side for MP3.  There is no packet without sound.
+    exact for FLAC, on the safe side for MP3.  There is no packet without sound, and none without bytes.
     """
 
     def __init__(self, encoding: Encoding, sample_rate_hz: int) -> None:
@@ -106,7 +131,7 @@ class StreamCodec(_Container):
 
     def _packet(self, decodable: int) -> list[Packet]:
         samples = decodable - self._counted_samples
-        if samples <= 0:
+        if samples <= 0 or not self._tape.untaken_bytes:
             return []
         if self._encoding is Encoding.MP3 and not self._tape.taken_bytes:
             # The first frame is an empty place for LAME's tag, which is written when all is known: in a stream it

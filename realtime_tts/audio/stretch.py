@@ -1,8 +1,9 @@
 """Faster or slower speech at the same pitch, chunk by chunk.
 
 WSOLA (Verhelst and Roelands, "An overlap-add technique based on waveform similarity for high quality time-scale
-modification of speech", ICASSP 1993).  Our own, because what is on PyPI under a free licence either gives other
-samples for other chunks or is not kept.
+modification of speech", ICASSP 1993).  Our own, because what is on PyPI under a permissive licence either gives
+other samples for other chunks or is not kept.  Judged by DNSMOS on ten sentences at tempos 0.7 to 2.2, it is as good
+as a port of Sonic.
 """
 
 import math

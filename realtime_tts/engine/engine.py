@@ -65,7 +65,7 @@ class Engine:
         self._clock = clock
         self._emit = emit
         self._config = config or EngineConfig()
-        self._observer = observer or NoEngineObserver()
+        self._observer = NoEngineObserver() if observer is None else observer
         self._scheduler = SCHEDULERS[self._config.scheduler]
         self._stage_index = {stage.name: index for index, stage in enumerate(model.stages)}
         self._lanes = tuple(dict.fromkeys(stage.lane for stage in model.stages))
@@ -73,6 +73,8 @@ class Engine:
         self._roster = Roster(model, clock, self._config, admits=self._scheduler.admits)
         self._in_flight: dict[str, InFlight] = {}
         self._events: list[EngineEvent] = []
+        self._open = 0
+        """Requests that hold something in the stages."""
         self._stopping = False
 
     # -- Commands ------------------------------------------------------------------------------------------------------
@@ -177,10 +179,24 @@ class Engine:
                 candidate = self._decode_candidate if decodes else self._frame_candidate
                 found = (candidate(state, index, due_s) for state, due_s in admitted)
                 rows = [row for row in found if row is not None]
+                if index == 0:
+                    rows = self._with_slots(rows)
                 views.append(StageView(stage.name, stage.lane, stage.max_batch, decodes, rows))
         return Snapshot(self._clock.now_s(), self._roster.load(), tuple(views))
 
     # -- What could run ------------------------------------------------------------------------------------------------
+
+    def _with_slots(self, rows: list[Candidate]) -> list[Candidate]:
+        """Those that have begun, and of the others as many as the model has room for, the most urgent first."""
+        if self.model.slots is None:
+            return rows
+        new = [row for row in rows if not self._roster.requests[row.request_id].stages[0].opened]
+        free = self.model.slots - self._open
+        if len(new) <= free:
+            return rows
+        new.sort(key=lambda row: row[:2])  # by deadline, then by the order of coming
+        refused = {row.request_id for row in new[max(0, free) :]}
+        return [row for row in rows if row.request_id not in refused]
 
     def _frame_candidate(self, state: RequestState, index: int, due_s: float) -> Candidate | None:
         progress = state.stages[index]
@@ -237,6 +253,7 @@ class Engine:
             progress = state.stages[index]
             assert not progress.in_flight, f"{state.request_id} is already in {batch.stage}"
             new_rows += not progress.opened
+            self._open += index == 0 and not progress.opened
             progress.opened = progress.in_flight = True
             if state.started_s is None:
                 state.started_s = now_s
@@ -353,6 +370,7 @@ class Engine:
     def _release(self, state: RequestState) -> None:
         if state.in_flight:
             return
+        self._open -= state.stages[0].opened
         for stage, progress in zip(self.model.stages, state.stages, strict=True):
             progress.output.drop_before(progress.output.count)
             if progress.opened:

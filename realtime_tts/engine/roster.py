@@ -47,7 +47,12 @@ class Roster:
     @property
     def places(self) -> int | None:
         """Listeners that admission reckons with; None where everybody is let in."""
-        return self.admission.places if self._admits else None
+        return self._places if self._admits else None
+
+    @property
+    def _places(self) -> int:
+        slots = self._model.slots
+        return self.admission.places if slots is None else min(self.admission.places, slots)
 
     def admitted(self) -> list[RequestState]:
         return [state for state in self.requests.values() if state.admitted]
@@ -60,7 +65,7 @@ class Roster:
             return Overloaded(f"the engine already holds {self._config.max_requests} requests")
         if self._wants_place(request):
             self._tick()
-            if self.waiting or self._places_taken() >= self.admission.places:
+            if self.waiting or self._places_taken() >= self._places:
                 return self.admission.refusal(len(self.waiting))
         return None
 
@@ -91,7 +96,7 @@ class Roster:
         if not self.waiting:
             return
         taken = self._places_taken()
-        while self.waiting and taken < self.admission.places:
+        while self.waiting and taken < self._places:
             self._let_in(self.waiting.popleft())
             taken += 1
 
@@ -163,7 +168,7 @@ class Roster:
         """
         streams = self._listeners()
         growth = max(streams - self._history[0][1], math.isqrt(4 * max(0, streams - 1)))
-        growth = max(0, min(growth, self.admission.places - streams)) if self._admits else 0
+        growth = max(0, min(growth, self._places - streams)) if self._admits else 0
         return Load(
             costs=self.costs.costs,
             plan=self._model.chunk_plan,

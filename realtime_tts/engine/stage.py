@@ -86,8 +86,12 @@ class Model:
     """What its steps are believed to cost before any was measured."""
     nominal_streams: int = 64
     """The places of the published load table, by which the fixed-size policies choose the initial chunk."""
+    slots: int | None = None
+    """How many requests its stages have room for at once, where that is bounded: one more begins when one has ended."""
 
     def __post_init__(self) -> None:
+        if self.slots is not None and self.slots < 1:
+            raise ValueError(f"a model needs a slot at least, got {self.slots}")
         if len(self.stages) < 2:
             raise ValueError("a model needs a stage that makes frames and one that makes sound")
         names = [stage.name for stage in self.stages]

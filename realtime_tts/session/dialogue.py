@@ -201,7 +201,7 @@ class Dialogue:
     def _may_begin(self, settings: SessionSettings) -> None:
         if self._draining:
             raise SessionEnding("this session is about to end, as `session.expiring` told: connect again")
-        if settings.voice is None:
+        if settings.voice is None and settings.reference is None and settings.speaker_embedding is None:
             raise InvalidConfig("voice: this server has no default voice, so `session.config` must name one")
 
     def _begin_utterance(self, context: Context, settings: SessionSettings, now_s: float) -> Iterator[Command]:
@@ -278,14 +278,13 @@ class Dialogue:
 
     def _make_job(self, context: Context, utterance: Utterance, sentence: Sentence, now_s: float) -> SentenceJob:
         settings = utterance.settings
-        assert settings.voice is not None, "no utterance begins without a voice"
         respelled = settings.pronunciations.respell(sentence.text)
         has_speed = "speed" in self._info.fields
         request = SynthesisRequest(
             request_id=f"{self._session_id}/{self._request_count}",
             stream_id=context.track.stream_id,
             text=respelled.text,
-            voice=settings.voice,
+            voice=settings.voice or "",  # a recording's, then
             utterance_index=utterance.index,
             streamed=settings.stream_audio,
             speed=settings.speed if has_speed else 1.0,

@@ -1,7 +1,7 @@
 """What a session has agreed on: `session.config` applied, field by field, to what was in force before."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypedDict, TypeVar
 
@@ -104,18 +104,34 @@ class SessionSettings:
         )
 
 
+FindsVoice = Callable[[str], Reference | None]
+"""The recording that was uploaded as a voice of that name."""
+
+
+def no_uploaded_voices(_name: str) -> Reference | None:
+    return None
+
+
 def apply_config(
-    current: SessionSettings, config: SessionConfig, info: ModelInfo, reference: Reference | None = None
+    current: SessionSettings,
+    config: SessionConfig,
+    info: ModelInfo,
+    reference: Reference | None = None,
+    uploaded: FindsVoice = no_uploaded_voices,
 ) -> tuple[SessionSettings, tuple[str, ...]]:
     """The settings after `config`, and the keys that were ignored because they change nothing here.
 
-    `reference` is the recording that `config.ref_audio` means, once it was fetched.
+    `reference` is the recording that `config.ref_audio` means, once it was fetched; without one, a voice that is none
+    of the model's may be an `uploaded` one.
     Raises `InvalidConfig`, `UnknownVoice` or `UnsupportedFormat`, naming the field; nothing is then changed.
     """
     default = SessionSettings.default(info)
     ignored = [*config.unknown, *_harmless(config, info)]
     _refuse_unsupported(config, info)
-    voice = config.voice if config.voice is not UNSET else config.speaker
+    asked = config.voice if config.voice is not UNSET else config.speaker
+    voice, recorded = _voice(_chosen(asked, current.voice, default.voice), info, uploaded)
+    if isinstance(asked, UnsetType) and config.ref_audio is UNSET:
+        recorded = current.reference
     rate_hz = _chosen(config.sample_rate, current.sample_rate_hz, None)
     threshold_ms = _chosen(
         config.continuity_threshold_ms, current.continuity_threshold_s * 1000, default.continuity_threshold_s * 1000
@@ -123,7 +139,7 @@ def apply_config(
     delay_ms = _chosen(config.max_buffer_delay_ms, current.max_buffer_delay_s * 1000, default.max_buffer_delay_s * 1000)
     settings = replace(
         current,
-        voice=_voice(_chosen(voice, current.voice, default.voice), info),
+        voice=voice,
         format=_format(_chosen(config.response_format, current.format.encoding.value, "wav"), rate_hz, info),
         sample_rate_hz=rate_hz,
         language=_language(_chosen(config.language, current.language, default.language), info),
@@ -146,7 +162,7 @@ def apply_config(
         on_new_context=_one_of(
             "on_new_context", _chosen(config.on_new_context, current.on_new_context, "queue"), ("queue", "interrupt")
         ),
-        **_conditioning(config, current, reference),
+        **_conditioning(config, current, reference or recorded),
     )
     return settings, tuple(ignored)
 
@@ -162,10 +178,16 @@ def _chosen(value: T | UnsetType | None, current: T, default: T) -> T:
     return default if value is None else value
 
 
-def _voice(name: str | None, info: ModelInfo) -> str | None:
-    if name is not None and name not in info.voice_names:
-        raise UnknownVoice(f"there is no voice {name[:80]!r}; GET /v1/audio/voices lists those of {info.name}")
-    return name
+def _voice(name: str | None, info: ModelInfo, uploaded: FindsVoice) -> tuple[str | None, Reference | None]:
+    """A voice of the model's, or an uploaded one with its recording."""
+    if name is None or name in info.voice_names:
+        return name, None
+    recording = uploaded(name) if "ref_audio" in info.fields else None
+    if recording is None:
+        raise UnknownVoice(
+            f"there is no voice {name[:80]!r}; GET /v1/audio/voices lists those of {info.name}"
+        )
+    return name, recording
 
 
 def _language(name: str, info: ModelInfo) -> str:
@@ -280,14 +302,13 @@ class _Conditioning(TypedDict):
     speaker_embedding: tuple[float, ...] | None
 
 
-def _conditioning(config: SessionConfig, current: SessionSettings, fetched: Reference | None) -> _Conditioning:
+def _conditioning(config: SessionConfig, current: SessionSettings, reference: Reference | None) -> _Conditioning:
     """Whose voice, and in what manner."""
     instructions = _chosen(config.instructions, current.instructions, None)
     if instructions is not None and len(instructions) > MAX_INSTRUCTION_CHARS:
         raise InvalidConfig(f"instructions: at most {MAX_INSTRUCTION_CHARS} characters, got {len(instructions)}")
     ref_text = _chosen(config.ref_text, current.ref_text, None)
     x_vector_only = _chosen(config.x_vector_only_mode, current.x_vector_only_mode, False)
-    reference = fetched if isinstance(config.ref_audio, str) else _chosen(config.ref_audio, current.reference, None)
     if reference is not None:
         if not x_vector_only and not (ref_text or reference.text):
             raise InvalidConfig("ref_text: say what is said in ref_audio, or set x_vector_only_mode")

@@ -73,6 +73,19 @@ def test_every_sound_is_where_the_tempo_puts_it(tempo: float) -> None:
         assert (loud[-1] - loud[0]) / RATE_HZ == pytest.approx(0.2 / tempo, abs=2 * off_s)
 
 
+@pytest.mark.parametrize("tempo", [0.8, 0.9, 1.1, 1.25])
+@pytest.mark.parametrize("before", [0.0, 0.02])
+@pytest.mark.parametrize("onset_s", [0.5, 0.505, 0.51])
+def test_a_loud_sound_begins_neither_early_for_its_loudness_nor_late_after_silence(
+    tempo: float, before: float, onset_s: float
+) -> None:
+    t = np.arange(RATE_HZ) / RATE_HZ
+    noise = np.random.default_rng(0).uniform(-0.9, 0.9, RATE_HZ)
+    samples = np.where(t < onset_s, before * np.sin(2 * np.pi * 200 * t), noise).astype(np.float32)
+    onset = np.flatnonzero(np.abs(stretched(samples, tempo)) > 0.1)[0] / RATE_HZ
+    assert onset == pytest.approx(onset_s / tempo, abs=0.007)
+
+
 @pytest.mark.parametrize("tempo", TEMPOS)
 def test_it_holds_back_no_more_than_a_few_blocks(tempo: float) -> None:
     stretcher = StreamingStretcher(RATE_HZ, tempo)

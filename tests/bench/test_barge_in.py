@@ -24,13 +24,11 @@ def test_what_was_seen_is_told_and_a_broken_promise_is_a_failure() -> None:
     text = barge_in.told(tally)
     assert "p99     3.0 ms" in text
     assert "right after a barge-in  none" in text
-    for broken in (barge_in.Tally(), barge_in.Tally(cancels=1, frames_after=1), barge_in.Tally(cancels=1, torn_texts=1)):
-        assert broken.broken
+    tallies = (barge_in.Tally(), barge_in.Tally(cancels=1, frames_after=1), barge_in.Tally(cancels=1, torn_texts=1))
+    assert all(broken.broken for broken in tallies)
 
 
-@pytest.mark.parametrize("arguments", [["--url", "http://example.com"], ["--cancels", "0"]])
-def test_what_is_not_to_be_run_is_refused(arguments: list[str]) -> None:
-    try:
-        assert barge_in.main(arguments) == 2
-    except SystemExit as refused:
-        assert refused.code == 2
+def test_the_load_of_others_is_refused() -> None:
+    assert barge_in.main(["--url", "http://example.com"]) == 2
+    with pytest.raises(SystemExit):
+        barge_in.main(["--cancels", "0"])

@@ -12,7 +12,7 @@ from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
 from realtime_tts.server import ServerLimits
-from tests.fakes import raises_for, wrapped
+from tests.fakes import raises_for, until, wrapped
 from tests.serving import tone_server
 
 SLOW = tone.ToneCosts(a0_s=0.3)
@@ -175,9 +175,7 @@ async def test_those_who_never_read_ask_and_are_not_counted() -> None:
     async with tone_server() as (url, server):
         plan = Plan(url=url, mode="listeners", users=3, think_s=0.05, duration_s=1.0, drain_s=1.0, stalled=2)
         loading = asyncio.create_task(loaded(plan))
-        async with asyncio.timeout(10):
-            while server.active_sessions < 5:
-                await asyncio.sleep(0.01)
+        await until(lambda: server.active_sessions == 5)
         outcomes = await loading
     assert len(outcomes) >= 3
     assert all(outcome.status is Status.OK for outcome in outcomes)

@@ -1,6 +1,7 @@
 """The loop: exact audio, one end for every request, nothing left behind, one failure is one request's own."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -8,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realtime_tts.clock import VirtualClock
-from realtime_tts.engine.api import AudioReady, FinishReason
+from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.policy import SCHEDULERS
-from realtime_tts.engine.stage import StageOutput
+from realtime_tts.engine.stage import StageInput, StageOutput
 from realtime_tts.errors import EngineUnavailable, Overloaded, SynthesisFailed
 from tests.fakes import (
     HeldExecutor,
@@ -203,3 +204,24 @@ def test_any_initial_chunk_that_a_client_may_wish_for_comes_to_its_end(frames: i
     assert end.reason is FinishReason.COMPLETE
     assert end.metrics is not None
     assert end.metrics.initial_chunk_frames == min(frames, 240)
+
+
+def test_no_more_requests_begin_than_the_model_has_slots_for() -> None:
+    model = dataclasses.replace(tone.build(), slots=2)
+    talker = model.stages[0]
+    assert isinstance(talker, tone.Talker)
+    held: list[int] = []
+
+    def count(_batch: Sequence[StageInput]) -> None:
+        held.append(len(talker.slots))
+
+    engine, events = make_engine(wrapped(model, "code2wav", count), config=EngineConfig(scheduler="policy_c"))
+    for number in range(7):
+        engine.submit(request(number))
+    engine.step()
+    engine.cancel("r0")
+    run_to_end(engine)
+    ends = [event.reason for event in events if isinstance(event, RequestFinished)]
+    assert sorted(ends) == [FinishReason.CANCELLED] + [FinishReason.COMPLETE] * 6
+    assert max(held) == 2
+    assert slots(model) == 0

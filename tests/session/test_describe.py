@@ -1,4 +1,4 @@
-"""The descriptions for machines say what the server does: they are made from what it runs by, and checked against it."""
+"""The descriptions for machines say what the server does: they are made from what it runs by."""
 
 import json
 from pathlib import Path

@@ -153,6 +153,24 @@ def test_a_recording_comes_with_its_text_or_as_a_timbre_alone() -> None:
     assert settings.reference is None
 
 
+def test_an_uploaded_voice_is_one_by_name_on_a_model_that_can_clone() -> None:
+    stored = dataclasses.replace(RECORDING, key="anna", text="Hello.")
+
+    def uploaded(name: str) -> Reference | None:
+        return stored if name == "anna" else None
+
+    with pytest.raises(UnknownVoice):
+        apply_config(DEFAULT, SessionConfig(voice="anna"), INFO, None, uploaded)
+    with pytest.raises(UnknownVoice):
+        apply_config(DEFAULT, SessionConfig(voice="berta"), CLONER, None, uploaded)
+    anna, _ = apply_config(DEFAULT, SessionConfig(voice="anna"), CLONER, None, uploaded)
+    assert (anna.voice, anna.reference) == ("anna", stored)
+    still, _ = apply_config(anna, SessionConfig(speed=1.1), CLONER, None, uploaded)
+    assert still.reference == stored
+    low, _ = apply_config(still, SessionConfig(voice="tone_low"), CLONER, None, uploaded)
+    assert (low.voice, low.reference) == ("tone_low", None)
+
+
 def test_every_field_of_a_config_is_shown_in_force() -> None:
     fields = set(SessionConfig.__struct_fields__) - {"unknown", "speaker"}
     assert fields == set(ConfigInForce.__struct_fields__)

@@ -4,6 +4,7 @@ It has the shape of a codec language model: a Talker that makes one codec frame 
 Code2Wav that keeps state.  Its costs are waited, not burnt, so that a small machine can play a large one.
 """
 
+import re
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from realtime_tts.clock import sleep_s
-from realtime_tts.engine.api import ModelInfo, Samples, SynthesisRequest, Voice
+from realtime_tts.engine.api import ModelInfo, Samples, SynthesisRequest, Voice, Word
 from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.cost import LinearCost, PipelineCosts
 from realtime_tts.engine.stage import Frames, Model, StageInput, StageOutput
@@ -56,6 +57,14 @@ def codes(request: SynthesisRequest) -> Frames:
     frames = np.random.default_rng(seed).integers(0, (8, 4, 4), size=(count, NUM_CODEBOOKS))
     frames[:, 0] += 8 * (request.voice == "tone_high")
     return frames
+
+
+def words(request: SynthesisRequest) -> tuple[Word, ...]:
+    """When each word is heard: every character, spaces too, takes the same share of the sound."""
+    length = len(request.text)
+    duration_s = len(codes(request)) * SAMPLES_PER_FRAME / SAMPLE_RATE_HZ
+    spans = (match.span() for match in re.finditer(r"\S+", request.text))
+    return tuple(Word(start, end, duration_s * (start / length), duration_s * (end / length)) for start, end in spans)
 
 
 def _waveforms() -> Samples:
@@ -113,7 +122,9 @@ class Talker:
     def _step(self, request: SynthesisRequest) -> StageOutput:
         frames, done = self.slots.get(request.request_id) or (codes(request), 0)
         self.slots[request.request_id] = (frames, done + 1)
-        return StageOutput(frames[done : done + 1], finished=done + 1 == len(frames))
+        return StageOutput(
+            frames[done : done + 1], finished=done + 1 == len(frames), words=() if done else words(request)
+        )
 
 
 class Code2Wav:
@@ -152,7 +163,7 @@ def info() -> ModelInfo:
         samples_per_frame=SAMPLES_PER_FRAME,
         voices=VOICES,
         default_voice=VOICES[0].name,
-        fields=frozenset({"speed"}),
+        fields=frozenset({"speed", "word_timestamps"}),
     )
 
 

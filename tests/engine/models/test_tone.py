@@ -27,6 +27,27 @@ def test_sound_depends_on_text_and_voice_alone() -> None:
     assert not np.array_equal(tone.render(each), tone.render(dataclasses.replace(each, voice="tone_high")))
 
 
+@given(st.text(alphabet="ab ,\n\u2003😀", max_size=80), st.sampled_from([0.25, 1.0, 4.0]))
+def test_words_take_their_share_of_the_sound(text: str, speed: float) -> None:
+    each = dataclasses.replace(request(0, text), speed=speed)
+    words = tone.words(each)
+    duration_s = len(tone.render(each)) / tone.SAMPLE_RATE_HZ
+    assert [text[word.start : word.end] for word in words] == text.split()
+    for word in words:
+        assert word.start_s * len(text) == pytest.approx(duration_s * word.start)
+        assert word.end_s * len(text) == pytest.approx(duration_s * word.end)
+        assert 0 <= word.start_s < word.end_s <= duration_s
+
+
+def test_all_words_come_with_the_first_frame() -> None:
+    row = StageInput(request(0, "Two words."))
+    talker = tone.build().stages[0]
+    told = [talker.run([row])[0].words for _ in range(3)]
+    assert told == [tone.words(row.request), (), ()]
+    assert [(word.start, word.end) for word in told[0]] == [(0, 3), (4, 10)]
+    assert told[0][1].end_s == 8 * 0.08
+
+
 def test_frames_join_without_a_click() -> None:
     samples = tone.render(request(0, "A sentence that is long enough to have many frames in it."))
     steps = np.abs(np.diff(samples))

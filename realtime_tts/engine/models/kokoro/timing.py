@@ -70,7 +70,8 @@ def _spans(symbols: str, edges: Sequence[int]) -> list[tuple[float, float]]:
     """From where to where each symbol is heard.
 
     A word is heard before its first symbol's turn comes: after a pause by 38 ms (median of 44 in two voices, by the
-    energy of the sound).  So words share the space between them (mostly two frames), and the first begins a frame early.
+    energy of the sound).  So words share the space between them, mostly two frames, and the first begins a frame early:
+    that leaves 5 ms.
     """
     joints = [float(edge) for edge in edges[: len(symbols) + 1]]
     joints[0] = max(0.0, joints[0] - 1)

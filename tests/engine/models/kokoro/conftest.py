@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from realtime_tts.engine.api import SynthesisRequest
+from realtime_tts.engine.api import SynthesisRequest, Word
 from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.models import kokoro
 from realtime_tts.engine.stage import Model, StageInput
@@ -30,16 +30,21 @@ class Speaker:
         return SynthesisRequest(f"r{next(self.request_ids)}", "listener", text, voice, speed)
 
     def frames(self, request: SynthesisRequest) -> Array:
+        return self.read(request)[0]
+
+    def read(self, request: SynthesisRequest) -> tuple[Array, list[Word]]:
         front = self.model.stages[0]
         pieces: list[Array] = []
+        words: list[Word] = []
         while True:
             output = front.run([StageInput(request)])[0]
             if output.error is not None:
                 raise output.error
             pieces.append(output.values.astype(np.float32, copy=False))
+            words += output.words
             if output.finished:
                 front.release(request.request_id)
-                return np.concatenate(pieces)
+                return np.concatenate(pieces), words
 
     def chunks(self, request: SynthesisRequest, frames: Array, plan: ChunkPlan) -> Iterator[Array]:
         vocoder = self.model.stages[1]

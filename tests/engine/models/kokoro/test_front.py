@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from realtime_tts.engine.api import SynthesisRequest
+from realtime_tts.engine.api import SynthesisRequest, Word
 from realtime_tts.engine.models.kokoro.frames import FRAME_WIDTH
 from realtime_tts.engine.models.kokoro.front import FrontStage
+from realtime_tts.engine.models.kokoro.phonemes import Piece, Pronunciations
 from realtime_tts.engine.models.kokoro.styles import load_styles
+from realtime_tts.engine.models.kokoro.traced import Traced
 from realtime_tts.engine.stage import StageInput
 from realtime_tts.errors import NothingToSpeak, SynthesisFailed
 
@@ -23,18 +25,24 @@ class FakeSession:
     def run(self, outputs: list[str], feed: dict[str, np.ndarray]) -> list[np.ndarray]:
         self.fed.append(feed)
         n = 2 * feed["tokens"].shape[1]
-        return [
+        made = [
             np.full((1, channels, size), self.value, dtype=np.float32)
             for channels, size in ((512, n), (1, 2 * n), (1, 2 * n))
         ]
+        return [*made, np.full((1, n // 2), 2.0, dtype=np.float32)]
 
 
 def stage(session: FakeSession, pieces: list[list[int]]) -> FrontStage:
-    return FrontStage(session, lambda text: pieces, STYLES)
+    """Every token is an "a" that stands for the text's first word, but 9: the second word's."""
+
+    def read(text: str, pronunciations: Pronunciations) -> list[Piece]:
+        return [Piece(Traced("a" * len(tokens), [5 * (t == 9) for t in tokens]), tuple(tokens)) for tokens in pieces]
+
+    return FrontStage(session, read, STYLES)
 
 
 def request(speed: float = 1.0) -> StageInput:
-    return StageInput(SynthesisRequest("r", "s", "text", "af_heart", speed))
+    return StageInput(SynthesisRequest("r", "s", "text here", "af_heart", speed))
 
 
 def test_each_run_reads_one_piece_and_the_last_says_so() -> None:
@@ -52,6 +60,27 @@ def test_the_model_is_given_padded_tokens_the_style_of_their_number_and_the_spee
     assert fed["tokens"].tolist() == [[0, 5, 6, 7, 0]]
     assert fed["speed"].tolist() == [1.5]
     np.testing.assert_array_equal(fed["style"], STYLES["af_heart"].row(2))
+
+
+def test_words_come_with_the_piece_that_ends_them_and_count_from_the_first_sample() -> None:
+    front = stage(FakeSession(), [[1, 2], [3, 9]])
+    assert front.run([request()])[0].words == ()
+    # 8 frames, then a pad of 2 of which the word begins a frame early, 2 of the first word, 2 of the second.
+    assert front.run([request()])[0].words == (Word(0, 4, 0.025, 0.3), Word(5, 9, 0.3, 0.35))
+
+
+def test_the_words_own_pronunciations_are_read() -> None:
+    asked: list[tuple[str, Pronunciations]] = []
+
+    def read(text: str, pronunciations: Pronunciations) -> list[Piece]:
+        asked.append((text, pronunciations))
+        return []
+
+    own = (("text", "tɛkst"),)
+    FrontStage(FakeSession(), read, STYLES).run(
+        [StageInput(SynthesisRequest("r", "s", "text", "af_heart", pronunciations=own))]
+    )
+    assert asked == [("text", own)]
 
 
 def test_the_longest_piece_has_a_style() -> None:

@@ -1,5 +1,7 @@
 """The embedded voice as an engine meets it: built once, it speaks any text, whole or in chunks, the same."""
 
+import dataclasses
+import re
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,8 @@ def test_it_says_what_it_can_do(model: Model) -> None:
         True,
     )
     assert [stage.name for stage in model.stages] == ["front", "code2wav"]
+    assert {"word_timestamps", "pronunciations"} <= model.info.fields
+    assert set("ˈdʒɹoʊː") <= model.info.ipa_symbols
 
 
 @pytest.mark.parametrize(
@@ -93,6 +97,51 @@ def test_a_text_of_many_pieces_is_spoken_to_its_end(speaker: Speaker) -> None:
 def test_speed_changes_the_length(speaker: Speaker, speed: float, low: float, high: float) -> None:
     usual = len(speaker.frames(speaker.request(SENTENCE)))
     assert low < len(speaker.frames(speaker.request(SENTENCE, speed=speed))) / usual < high
+
+
+TRICKY = (
+    "Hello there.",
+    "😀 Dr. O'Neil paid $5.20 — “really?” — e.g. 3/4 at 10:30pm, https://example.com/docs 1,234.56 😀",
+    "See you Nov 29th, 2026 or $1.5 million later…",
+    "- 10 km -5 to 2 + 2 = 4 .",
+    "你好 hello 你好",
+    "This sentence is here to be repeated until no single piece can hold it, — see? " * 6,
+    "https://example.com/" + "path/" * 60 + " is long",
+)
+
+
+@pytest.mark.parametrize("text", TRICKY)
+@pytest.mark.parametrize("speed", [0.5, 2.0])
+def test_every_word_has_a_time_in_order_and_inside_the_sound(speaker: Speaker, text: str, speed: float) -> None:
+    frames, words = speaker.read(speaker.request(text, speed=speed))
+    assert [text[word.start : word.end] for word in words] == text.split()
+    times = [time for word in words for time in (word.start_s, word.end_s)]
+    assert times == sorted(times)
+    assert 0 <= times[0] <= times[-1] <= len(frames) * 0.025
+    for word in words:
+        if re.search(r"[A-Za-z0-9]", text[word.start : word.end]):
+            assert word.start_s < word.end_s
+
+
+def test_a_word_after_a_pause_begins_where_its_sound_does(speaker: Speaker) -> None:
+    text = "I waited. Nobody came. Perhaps tomorrow."
+    request = speaker.request(text)
+    frames, words = speaker.read(request)
+    sound = np.concatenate(list(speaker.chunks(request, frames, WHOLE)))
+    for word in (words[2], words[4]):
+        start = round(word.start_s * 24_000)
+        before = np.abs(sound[start - 3600 : start - 1800]).max()
+        after = np.abs(sound[start : start + 3600]).max()
+        assert before < 0.1 * after, text[word.start : word.end]
+
+
+def test_a_pronunciation_changes_its_word_alone(speaker: Speaker) -> None:
+    text = "Ask Nguyen about it."
+    request = speaker.request(text)
+    own = dataclasses.replace(request, request_id="own", pronunciations=(("Nguyen", "ˈwɪn"),))
+    (_, usual), (_, said) = speaker.read(request), speaker.read(own)
+    assert [(word.start, word.end) for word in usual] == [(word.start, word.end) for word in said]
+    assert said[1].end_s - said[1].start_s < usual[1].end_s - usual[1].start_s
 
 
 @pytest.mark.parametrize("voice", ["am_michael", "bf_emma", "bm_george"])

@@ -4,12 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from realtime_tts.engine.models.kokoro.normalise import normalise
 from realtime_tts.engine.models.kokoro.phonemes import (
     MAX_PIECE_TOKENS,
     Pronouncer,
     load_vocabulary,
     split_phonemes,
 )
+from realtime_tts.engine.models.kokoro.traced import Traced
 
 ORDINARY = [
     "Hello there, how can I help you today?",
@@ -29,9 +31,10 @@ def pronouncer() -> Pronouncer:
 
 @given(st.text(alphabet="aˈn .,;—", max_size=3000), st.integers(1, 510))
 def test_pieces_joined_are_the_whole_and_none_is_too_long(phonemes: str, limit: int) -> None:
-    pieces = split_phonemes(phonemes, limit)
-    assert "".join(pieces) == phonemes
-    assert all(1 <= len(piece) <= limit for piece in pieces)
+    pieces = split_phonemes(Traced.of(phonemes), limit)
+    assert "".join(piece.text for piece in pieces) == phonemes
+    assert [origin for piece in pieces for origin in piece.origins] == list(range(len(phonemes)))
+    assert all(1 <= len(piece.text) <= limit for piece in pieces)
 
 
 @pytest.mark.parametrize(
@@ -45,14 +48,15 @@ def test_pieces_joined_are_the_whole_and_none_is_too_long(phonemes: str, limit: 
     ],
 )
 def test_pieces_end_at_the_best_place(text: str, first: str) -> None:
-    assert split_phonemes(text, 10)[0] == first
+    assert split_phonemes(Traced.of(text), 10)[0].text == first
 
 
 @pytest.mark.model
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_text_loses_no_symbol(pronouncer: Pronouncer, text: str) -> None:
-    assert pronouncer.unknown_symbols(text) == ""
-    assert len(pronouncer.phonemes(text)) > 10
+    symbols = pronouncer.transcribe(text).text
+    assert set(symbols) <= load_vocabulary().keys()
+    assert len(symbols) > 10
 
 
 @pytest.mark.model
@@ -66,14 +70,62 @@ def test_pieces_are_tokens_that_the_model_knows(pronouncer: Pronouncer) -> None:
     pieces = pronouncer.read("This goes on and on. " * 60)
     tokens = set(load_vocabulary().values())
     assert len(pieces) > 1
-    assert all(0 < len(piece) <= MAX_PIECE_TOKENS and set(piece) <= tokens for piece in pieces)
+    assert all(0 < len(piece.tokens) <= MAX_PIECE_TOKENS and set(piece.tokens) <= tokens for piece in pieces)
+    assert all(len(piece.tokens) == len(piece.phonemes.text) for piece in pieces)
 
 
 @pytest.mark.model
 @settings(deadline=None, max_examples=60)  # a guess at an unknown word takes 50 ms
-@given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("aA1 .'-_@#$%\"()é")), max_size=40))
-def test_no_text_fails(text: str) -> None:
+@given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("aA1 .'-_@#$%\"()é—")), max_size=40))
+def test_any_text_is_transcribed_as_the_dictionary_does_with_origins_in_order(text: str) -> None:
     PRONOUNCER.read(text)
+    phonemes = PRONOUNCER.transcribe(text)
+    assert phonemes.text == PRONOUNCER._g2p(normalise(text))[0].strip()
+    assert list(phonemes.origins) == sorted(phonemes.origins)
+    assert all(0 <= origin < len(text) for origin in phonemes.origins)
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("text", "own", "symbols"),
+    [
+        ("Dr. Nguyen, hello!", {"Nguyen": "wɪn"}, "dˈɑktəɹ wɪn, həlˈO!"),
+        ("Nguyen's dog", {"Nguyen": "ˈwɪn"}, "ˈwɪnz dˈɔɡ"),
+        ("the Anders way", {"Anders": "ˈɑndəs"}, "ði ˈɑndəs wˈA"),
+        ("GPT-4 of US", {"GPT-4": "dʒiː", "US": "ʌs"}, "ʤi ʌv ʌs"),
+        ("C++ or C", {"C++": "siː", "C": "kiː"}, "si ɔɹ ki"),
+        ("New York", {"New York": "nuː ˈjɔːrk", "York": "no"}, "nu ˈjɔɹk"),
+        ("cats or cat", {"cat": "dɔg"}, "kˈæts ɔɹ dɔɡ"),
+        ("cat", {"Cat": "dɔg", "": "a", "dog": "kæt"}, "kˈæt"),
+        ("cat", {"cat": "."}, "kˈæt"),
+        ("Łódź", {"Łódź": "wutʃ"}, "wuʧ"),
+    ],
+)
+def test_words_are_spoken_as_the_request_says(
+    pronouncer: Pronouncer, text: str, own: dict[str, str], symbols: str
+) -> None:
+    before = len(pronouncer._g2p.lexicon.golds)
+    assert pronouncer.transcribe(text, tuple(own.items())).text == symbols
+    assert len(pronouncer._g2p.lexicon.golds) == before
+
+
+@pytest.mark.model
+def test_each_of_many_words_has_its_own_sound(pronouncer: Pronouncer) -> None:
+    own = [(f"word{number}x", "ba" * (number % 7 + 1)) for number in range(120)]
+    said = pronouncer.transcribe(" ".join(word for word, _ in own), own).text
+    assert said.split() == [ipa for _, ipa in own]
+
+
+@pytest.mark.model
+@settings(deadline=None, max_examples=60)
+@given(
+    st.text("aB1-. '😀", max_size=20),
+    st.lists(st.tuples(st.text("aB1-. '😀(", max_size=3), st.text(max_size=4)), max_size=4),
+)
+def test_no_pronunciation_fails(text: str, own: list[tuple[str, str]]) -> None:
+    phonemes = PRONOUNCER.transcribe(text, own)
+    assert list(phonemes.origins) == sorted(phonemes.origins)
+    PRONOUNCER.read(text, own)
 
 
 PRONOUNCER = Pronouncer()

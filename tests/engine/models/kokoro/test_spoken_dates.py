@@ -3,7 +3,7 @@
 import pytest
 
 from realtime_tts.engine.models.kokoro.spoken_dates import RULES
-from realtime_tts.engine.models.kokoro.spoken_numbers import apply
+from realtime_tts.engine.models.kokoro.traced import Traced
 
 
 @pytest.mark.parametrize(
@@ -28,4 +28,4 @@ from realtime_tts.engine.models.kokoro.spoken_numbers import apply
     ],
 )
 def test_dates_and_times_are_said(raw: str, words: str) -> None:
-    assert apply(RULES, raw) == words
+    assert Traced.of(raw).apply(RULES).text == words

@@ -3,7 +3,7 @@
 import pytest
 
 from realtime_tts.engine.models.kokoro.spoken_links import RULES, speak, spell
-from realtime_tts.engine.models.kokoro.spoken_numbers import apply
+from realtime_tts.engine.models.kokoro.traced import Traced
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from realtime_tts.engine.models.kokoro.spoken_numbers import apply
     ],
 )
 def test_addresses_and_names_are_said(raw: str, words: str) -> None:
-    assert " ".join(apply(RULES, raw).split()) == words
+    assert " ".join(Traced.of(raw).apply(RULES).text.split()) == words
 
 
 def test_parts_that_are_no_words_are_spelled() -> None:

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from realtime_tts.engine.models.kokoro.spoken_numbers import (
     EARLY_RULES,
     RULES,
-    apply,
     cardinal,
     digits,
     number,
     ordinal,
     year,
 )
+from realtime_tts.engine.models.kokoro.traced import Traced
 
 
 def test_whole_numbers_have_no_and_and_no_hyphen() -> None:
@@ -50,7 +50,7 @@ def test_every_number_can_be_said(text: str) -> None:
     ],
 )
 def test_fractions_and_years(raw: str, words: str) -> None:
-    assert " ".join(apply(RULES, raw).split()) == words
+    assert " ".join(Traced.of(raw).apply(RULES).text.split()) == words
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_fractions_and_years(raw: str, words: str) -> None:
     [("2000s", "two thousands"), ("pin 0042", "pin zero zero four two"), ("a timer of 30s", "a timer of 30s")],
 )
 def test_decades_and_codes(raw: str, words: str) -> None:
-    assert apply(EARLY_RULES, raw) == words
+    assert Traced.of(raw).apply(EARLY_RULES).text == words

@@ -2,8 +2,8 @@
 
 import pytest
 
-from realtime_tts.engine.models.kokoro.spoken_numbers import apply
 from realtime_tts.engine.models.kokoro.spoken_quantities import RULES
+from realtime_tts.engine.models.kokoro.traced import Traced
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ from realtime_tts.engine.models.kokoro.spoken_quantities import RULES
     ],
 )
 def test_amounts_are_said(raw: str, words: str) -> None:
-    assert " ".join(apply(RULES, raw).split()) == words
+    assert " ".join(Traced.of(raw).apply(RULES).text.split()) == words

@@ -2,8 +2,8 @@
 
 import pytest
 
-from realtime_tts.engine.models.kokoro.spoken_numbers import apply
 from realtime_tts.engine.models.kokoro.spoken_words import EARLY_RULES, LATE_RULES
+from realtime_tts.engine.models.kokoro.traced import Traced
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from realtime_tts.engine.models.kokoro.spoken_words import EARLY_RULES, LATE_RUL
     ],
 )
 def test_short_forms_are_said_in_full(raw: str, words: str) -> None:
-    assert apply(EARLY_RULES, raw) == words
+    assert Traced.of(raw).apply(EARLY_RULES).text == words
 
 
 @pytest.mark.parametrize(
@@ -31,4 +31,4 @@ def test_short_forms_are_said_in_full(raw: str, words: str) -> None:
     [("yes/no", "yes slash no"), ("A W S", "eigh W S"), ("the letter A.", "the letter eigh."), ("A dog", "A dog")],
 )
 def test_symbols_and_single_letters_are_named(raw: str, words: str) -> None:
-    assert apply(LATE_RULES, raw) == words
+    assert Traced.of(raw).apply(LATE_RULES).text == words

@@ -1,0 +1,150 @@
+"""Puts a server together from its configuration and takes it apart again: the one place that knows all the parts."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from realtime_tts import logs
+from realtime_tts.access import AccessRules
+from realtime_tts.auth import KeyStore, is_loopback
+from realtime_tts.clock import Clock, MonotonicClock
+from realtime_tts.config import AuthSection, HttpSection, InvalidSetting, ModelSection, ServerConfig, TracingSection
+from realtime_tts.door import tls_context
+from realtime_tts.engine import models
+from realtime_tts.engine.api import EngineHandle, ModelInfo
+from realtime_tts.engine.observer import EngineObserver, EngineObservers
+from realtime_tts.engine.worker import EngineWorker
+from realtime_tts.fetch import FetchPolicy, fetch
+from realtime_tts.metrics import Metrics
+from realtime_tts.server import Server, ServerLimits, ServerOptions, listening
+from realtime_tts.session.observer import NoObserver
+from realtime_tts.voice_store import References, VoiceStore
+
+if TYPE_CHECKING:
+    from realtime_tts.tracing import Tracing
+
+MODELS_THAT_TELL = frozenset({"kokoro"})
+"""Those that take `progress`, and tell of what takes long."""
+
+
+def model_options(model: ModelSection, progress: Callable[[str], None]) -> dict[str, Any]:
+    """What the model's `build` is called with."""
+    options: dict[str, Any] = dict(model.options)
+    if model.threads is not None:
+        options["threads"] = model.threads
+    if model.dir is not None:
+        options["model_dir"] = model.dir
+    if model.name in MODELS_THAT_TELL:
+        options["progress"] = progress
+    return options
+
+
+@asynccontextmanager
+async def serving(config: ServerConfig, progress: Callable[[str], None]) -> AsyncIterator[tuple[str, Server]]:
+    """Builds a model, an engine and a server; yields its URL and itself, and ends all of them when the block ends.
+
+    Raises an `OperatorError` for what keeps it from starting; the cheap checks come before the model is loaded.
+    """
+    logs.watch_loop(asyncio.get_running_loop())
+    clock = MonotonicClock()
+    access, tls = access_rules(config), None
+    if config.server.tls_cert is not None and config.server.tls_key is not None:
+        tls = tls_context(config.server.tls_cert, config.server.tls_key)
+    metrics = Metrics() if config.metrics.enabled else None
+    tracing = make_tracing(config.tracing, clock)
+    built = partial(models.build, config.model.name, **model_options(config.model, progress))
+    observers: list[EngineObserver] = [each for each in (metrics, tracing) if each is not None]
+    worker = EngineWorker(
+        await asyncio.to_thread(built), clock, config=config.engine, observer=EngineObservers(*observers)
+    )
+    engine: EngineHandle = worker if tracing is None else tracing.watch(worker)
+    worker.start()
+    lag = asyncio.create_task(metrics.measure_loop_lag(clock)) if metrics is not None else None
+    try:
+        server = _server(config, engine, clock, access, metrics)
+        async with listening(server, config.server.host, config.server.port, tls=tls) as url:
+            yield url, server
+    finally:
+        if lag is not None:
+            lag.cancel()
+        await worker.stop()
+        if tracing is not None:
+            await asyncio.to_thread(tracing.close)
+
+
+def _server(
+    config: ServerConfig, engine: EngineHandle, clock: Clock, access: AccessRules, metrics: Metrics | None
+) -> Server:
+    limits = ServerLimits(
+        max_sessions=config.server.max_sessions, token_life_s=config.auth.token_ttl_s, session=config.session
+    )
+    options = ServerOptions(
+        access=access,
+        observer=metrics or NoObserver(),
+        fetch_reference=references(config.http, engine.info),
+        metrics_text=None if metrics is None else metrics.text,
+        on_refused=None if metrics is None else metrics.rejected,
+    )
+    server = Server(engine, clock, limits, options)
+    if metrics is not None:
+        metrics.watch_engine(engine.status)
+        metrics.watch_sessions(lambda: server.active_sessions)
+    return server
+
+
+def make_tracing(section: TracingSection, clock: Clock) -> "Tracing | None":
+    """None where no traces are wanted: then OpenTelemetry is not even imported.  Raises `InvalidSetting`."""
+    if section.endpoint is None:
+        return None
+    try:
+        from realtime_tts.tracing import Tracing, provider_for
+    except ImportError as error:
+        raise InvalidSetting(f"tracing.endpoint: {error}; pip install 'realtime-tts[tracing]'") from None
+    return Tracing(provider_for(section.endpoint, section.sample_ratio), clock)
+
+
+def access_rules(config: ServerConfig) -> AccessRules:
+    """Raises an `OperatorError`."""
+    server = config.server
+    try:
+        return AccessRules(
+            keys=key_store(config.auth),
+            allowed_origins=frozenset(server.origins),
+            public_hosts=frozenset(host.lower() for host in server.hosts),
+            check_host=is_loopback(server.host) or bool(server.hosts),
+        )
+    except ValueError as error:
+        raise InvalidSetting(f"[server] {error}") from None
+
+
+def key_store(auth: AuthSection) -> KeyStore | None:
+    """Who is let in, or None where nobody is asked.  Raises an `OperatorError`, which never quotes a key."""
+    if auth.keys is not None:
+        return KeyStore.from_plain(auth.keys.reveal())
+    if auth.key_file is None:
+        return None
+    return KeyStore.from_lines(_read(auth.key_file).splitlines())
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise InvalidSetting(f"auth.key_file: {path} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise InvalidSetting(f"auth.key_file: {path} is not UTF-8") from None
+
+
+def references(http: HttpSection, info: ModelInfo) -> References:
+    """Raises `InvalidSetting` where the folder of uploaded voices cannot be used."""
+    store = None
+    if http.voices_dir is not None:
+        try:
+            store = VoiceStore(http.voices_dir, reserved=info.voice_names)
+        except OSError as error:
+            raise InvalidSetting(f"http.voices_dir: {http.voices_dir}: {error.strerror or error}") from None
+    fetch_url = partial(fetch, policy=FetchPolicy()) if http.allow_ref_audio_urls else None
+    return References(store, fetch_url=fetch_url)
