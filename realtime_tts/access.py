@@ -12,13 +12,12 @@ from realtime_tts.auth import (
     ApiKey,
     KeyStore,
     TokenStore,
-    Unauthorized,
     is_host_allowed,
     is_origin_allowed,
 )
 from realtime_tts.clock import Clock
-from realtime_tts.errors import RealtimeTTSError
-from realtime_tts.quota import KeyQuota, QuotaBook, QuotaExceeded, QuotaLimits
+from realtime_tts.errors import QuotaExceeded, RealtimeTTSError, Unauthorized
+from realtime_tts.quota import KeyQuota, QuotaBook, QuotaLimits
 from realtime_tts.session.protocol import STREAM_PATH
 
 API_PREFIX = "/v1/"

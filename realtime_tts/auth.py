@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from realtime_tts.clock import Clock
-from realtime_tts.errors import OperatorError, RealtimeTTSError
-from realtime_tts.quota import QuotaExceeded, QuotaLimits
+from realtime_tts.errors import InvalidKeys, QuotaExceeded, Unauthorized
+from realtime_tts.quota import QuotaLimits
 
 KEY_PREFIX = "rtts_"
 MIN_KEY_CHARS = 24
@@ -27,18 +27,6 @@ LIMIT_FIELDS = {"sessions": "sessions", "chars_per_minute": "characters_per_minu
 _LINE = re.compile(r"(?P<name>[A-Za-z0-9_.-]{1,64}):(?P<digest>[0-9a-fA-F]{64})(?::(?P<limits>.*))?")
 
 _HOST = re.compile(r"[^\s@/?#\\]*")
-
-
-class Unauthorized(RealtimeTTSError):
-    """No key, or none that is known here.  Never says which of both was near."""
-
-    code = "unauthorized"
-
-
-class InvalidKeys(OperatorError):
-    """A key list that cannot be read.  Names the line, never its text: that may hold a key."""
-
-    code = "invalid_keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +175,6 @@ class TokenStore:
     def _drop(self, digest: bytes) -> ApiKey:
         key = self._tokens.pop(digest).key
         self._count[key.name] -= 1
-        if not self._count[key.name]:
-            del self._count[key.name]
         return key
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import msgspec
 import typer
 
-from realtime_tts import __version__, logs
+from realtime_tts import __version__, config_text, logs
 from realtime_tts import auth as keys
 from realtime_tts import config as configuration
 from realtime_tts.config import MetricsSection, ModelSection, ServerConfig, ServerSection
@@ -222,7 +222,7 @@ def show_config(
     written as a,b and `none` stands for no value.
     """
     resolved = configuration.load(config)
-    print(configuration.template(resolved).rstrip() if toml else configuration.table(resolved))  # noqa: T201
+    print(config_text.template(resolved).rstrip() if toml else config_text.table(resolved))  # noqa: T201
     if resolved.unused:
         say_line(f"Not used: {', '.join(resolved.unused)}")
 

@@ -12,7 +12,7 @@ from typing import Protocol, cast
 
 from aiohttp import web
 
-from realtime_tts.errors import OperatorError
+from realtime_tts.errors import UnusableCertificate
 
 log = logging.getLogger(__name__)
 
@@ -26,12 +26,6 @@ class Admit(Protocol):
     async def __call__(self, request: web.BaseRequest, serve: Handler) -> web.StreamResponse:
         """Answers a request, by `serve` if it is let in."""
         ...
-
-
-class UnusableCertificate(OperatorError):
-    """The certificate or its key cannot be read, or do not belong together."""
-
-    code = "unusable_certificate"
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,44 @@ class SessionEnding(RealtimeTTSError):
     retryable = True
 
 
+# -- Over HTTP, or before a connection is accepted ---------------------------------------------------------------------
+
+
+class Unauthorized(RealtimeTTSError):
+    """No key, or none that is known here.  Never says which of both was near."""
+
+    code = "unauthorized"
+
+
+class QuotaExceeded(RealtimeTTSError):
+    """The key has used up its share.  Nothing of what was asked was taken."""
+
+    code = "quota_exceeded"
+    retryable = True
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class UnsupportedMediaType(InvalidMessage):
+    """JSON must say that it is: what a foreign page may send without asking first is never taken for it."""
+
+    code = "unsupported_media_type"
+
+
+class VoiceExists(InvalidConfig):
+    """A voice is never replaced in silence: delete it first."""
+
+    code = "voice_exists"
+
+
+class VoiceStoreFull(RealtimeTTSError):
+    """As many uploaded voices, or as many bytes of them, as the operator allows."""
+
+    code = "voice_store_full"
+
+
 # -- What an engine answers -------------------------------------------------------------------------------------------
 
 
@@ -192,3 +230,15 @@ class CannotListen(OperatorError):
     """The server's address is taken, unknown or not allowed."""
 
     code = "cannot_listen"
+
+
+class InvalidKeys(OperatorError):
+    """A key list that cannot be read.  Names the line, never its text: that may hold a key."""
+
+    code = "invalid_keys"
+
+
+class UnusableCertificate(OperatorError):
+    """The certificate or its key cannot be read, or do not belong together."""
+
+    code = "unusable_certificate"

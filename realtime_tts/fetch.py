@@ -31,8 +31,8 @@ def is_public_address(address: IPAddress) -> bool:
         return is_public_address(address.ipv4_mapped)
     if address in NAT64:
         return is_public_address(IPv4Address(address.packed[12:]))
-    if address.sixtofour is not None or address.teredo is not None:
-        return False  # tunnels of old, whose end may be anywhere
+    if address.sixtofour is not None:
+        return False  # a tunnel of old, whose end may be anywhere
     return address in GLOBAL_UNICAST and address.is_global
 
 

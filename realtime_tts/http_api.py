@@ -21,6 +21,7 @@ from realtime_tts.errors import (
     RealtimeTTSError,
     SlowClient,
     UnknownVoice,
+    UnsupportedMediaType,
 )
 from realtime_tts.http_speech import (
     PIECE_BYTES,
@@ -34,7 +35,8 @@ from realtime_tts.http_speech import (
 )
 from realtime_tts.session.connection import Connection, Transport
 from realtime_tts.session.messages import printable
-from realtime_tts.voice_store import VOICE_SCHEME, StoredVoice, VoiceStore
+from realtime_tts.session.settings import VOICE_SCHEME
+from realtime_tts.voice_store import StoredVoice, VoiceStore
 
 log = logging.getLogger(__name__)
 
@@ -44,12 +46,6 @@ MAX_FORM_PARTS = 16
 MAX_FORM_TEXT_BYTES = 16 * 1024
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class UnsupportedMediaType(InvalidMessage):
-    """JSON must say that it is: what a foreign page may send without asking first is never taken for it."""
-
-    code = "unsupported_media_type"
 
 
 @dataclass(frozen=True, slots=True)

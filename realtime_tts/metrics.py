@@ -181,7 +181,7 @@ class Metrics:
         heard = done.continuity
         if heard.ttfp_ms is not None:
             self._ttfp.observe(heard.ttfp_ms / 1000)
-        if heard.packets > 0:
+        if heard.packets > 1:
             self._underrun.observe(heard.max_underrun_ms / 1000)
             for limit_ms, counter in self._within:
                 if heard.max_underrun_ms <= limit_ms:

@@ -6,20 +6,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from realtime_tts.clock import Clock
-from realtime_tts.errors import RealtimeTTSError
+from realtime_tts.errors import QuotaExceeded
 
 SESSION_RETRY_S = 5.0
-
-
-class QuotaExceeded(RealtimeTTSError):
-    """The key has used up its share.  Nothing of what was asked was taken."""
-
-    code = "quota_exceeded"
-    retryable = True
-
-    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
 
 
 @dataclass(frozen=True, slots=True)

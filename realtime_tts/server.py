@@ -4,26 +4,30 @@ import asyncio
 import errno
 import secrets
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
 
 from aiohttp import hdrs, web
 
+from realtime_tts import logs
 from realtime_tts.access import API_PREFIX, CALLER, METRICS_PATH, Access, AccessRules, Refused, over_quota, problem
 from realtime_tts.auth import TOKEN_LIFE_S, TokenStore
 from realtime_tts.clock import Clock, unix_time_s
 from realtime_tts.door import Door, DoorLimits, Handler, open_door
 from realtime_tts.engine.api import EngineHandle
-from realtime_tts.errors import CannotListen, ServerStopping
-from realtime_tts.quota import QuotaExceeded
-from realtime_tts.session.connection import Connection, FetchesReference, no_references
+from realtime_tts.errors import CannotListen, QuotaExceeded, ServerStopping
+from realtime_tts.http_api import HttpApi, HttpLimits
+from realtime_tts.http_api import add_routes as add_http_routes
+from realtime_tts.quota import KeyQuota
+from realtime_tts.session.connection import Connection, FetchesReference, Transport, no_references
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.observer import NoObserver, SessionObserver
 from realtime_tts.session.protocol import STREAM_PATH
 from realtime_tts.session.session import Session
+from realtime_tts.voice_store import VoiceStore
 from realtime_tts.ws_transport import (
     CLOSE_TIMEOUT_S,
     ExplainedWebSocket,
@@ -81,8 +85,11 @@ class ServerOptions:
     access: AccessRules = field(default_factory=AccessRules)
     observer: SessionObserver = field(default_factory=NoObserver)
     fetch_reference: FetchesReference = no_references
-    add_routes: Callable[[web.Application], None] | None = None
-    """Adds the HTTP API.  Its requests below /v1/ come with `request[CALLER]`."""
+    http: HttpLimits = field(default_factory=HttpLimits)
+    voices: VoiceStore | None = None
+    """Where uploaded voices are kept."""
+    voice_aliases: Mapping[str, str] = field(default_factory=dict)
+    """Other names of voices, over HTTP, such as OpenAI's."""
     metrics_text: Callable[[], bytes] | None = None
     """Prometheus text for GET /metrics."""
     on_refused: Callable[[str], None] | None = None
@@ -102,11 +109,11 @@ class Server:
         self._engine = engine
         self._clock = clock
         self._limits = limits or ServerLimits()
-        self._options = options or ServerOptions()
+        self._options = ServerOptions() if options is None else options
         self._tokens = TokenStore(clock, self._limits.token_life_s)
         self._access = Access(self._options.access, self._tokens, clock)
-        self._connections: dict[Connection, asyncio.Task[None]] = {}
-        self._places_taken = 0
+        self._connections: dict[Connection, asyncio.Event] = {}
+        """Those that are served, each with the event of its end."""
         self._at_work = 0
         self._quiet = asyncio.Event()
         """Set while no request is at work, a session being one."""
@@ -131,10 +138,11 @@ class Server:
         )
         if self._options.metrics_text is not None:
             self.app.add_routes([web.get(METRICS_PATH, self._metrics)])
-        if self._options.add_routes is not None:
-            self._options.add_routes(self.app)
-        else:
-            self.app.add_routes([web.get("/v1/audio/voices", self._voices)])
+        options = self._options
+        http = HttpApi(
+            self._engine, self.open_session, options.http, store=options.voices, aliases=options.voice_aliases
+        )
+        add_http_routes(self.app, http)
 
     @property
     def active_sessions(self) -> int:
@@ -168,10 +176,14 @@ class Server:
         self._stopping = True
         for connection in list(self._connections):
             connection.end(ServerStopping("the server is stopping; connect again"))
-        if self._connections:
-            _done, silent = await asyncio.wait(self._connections.values(), timeout=CLOSE_TIMEOUT_S)
-            for serving in silent:
-                serving.cancel()
+        connections = dict(self._connections)
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                for over in connections.values():
+                    await over.wait()
+        except TimeoutError:
+            for silent in self._connections.keys() & connections.keys():
+                silent.abort()
 
     @property
     def _ending(self) -> str | None:
@@ -227,53 +239,69 @@ class Server:
     # -- Sessions ------------------------------------------------------------------------------------------------------
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        caller = request[CALLER]
-        try:
-            self._refuse_when_full()
-            with caller.quota.session():
-                self._places_taken += 1  # before the first await: all who come at once are counted
-                try:
-                    return await self._session(request)
-                finally:
-                    self._places_taken -= 1
-        except QuotaExceeded as error:
-            return self._answer(request, over_quota(error))
-        except Refused as refused:
-            return self._answer(request, refused)
-
-    async def _session(self, request: web.Request) -> web.WebSocketResponse:
-        limits, options = self._limits.session, self._options
         session_id = secrets.token_hex(8)
         # Far above our own limit, so that the session can answer for most of what is too big.
-        websocket = ExplainedWebSocket(request, session_id, 8 * limits.max_message_bytes)
-        await websocket.prepare(request)
-        give_up_on_silent_peers(request)
+        websocket = ExplainedWebSocket(request, session_id, 8 * self._limits.session.max_message_bytes)
+        try:
+            async with self.open_session(request, WebSocketTransport(websocket, request), session_id) as connection:
+                await websocket.prepare(request)
+                give_up_on_silent_peers(request)
+                pings = asyncio.create_task(ping(websocket))
+                try:
+                    await connection.run()
+                finally:
+                    pings.cancel()
+        except Refused as refused:
+            return self._dressed(request, problem(refused))
+        return websocket
+
+    @asynccontextmanager
+    async def open_session(
+        self, request: web.Request, transport: Transport, session_id: str | None = None
+    ) -> AsyncIterator[Connection]:
+        """A place, with the connection that takes it, ready to `run`; given back when the block ends.
+
+        For WebSockets and plain HTTP alike.  Raises `Refused` where there is none.
+        """
+        quota = request[CALLER].quota
+        with ExitStack() as held:
+            try:
+                self._refuse_when_full()
+                held.enter_context(quota.session())
+            except (Refused, QuotaExceeded) as error:
+                refused = over_quota(error) if isinstance(error, QuotaExceeded) else error
+                if self._options.on_refused is not None:
+                    self._options.on_refused(refused.wire_code)
+                raise refused from None
+            connection = self._connect(transport, session_id or secrets.token_hex(8), quota)
+            over = self._connections[connection] = asyncio.Event()
+            self._catch_up(connection)
+            try:
+                yield connection
+            finally:
+                del self._connections[connection]
+                over.set()
+
+    def _connect(self, transport: Transport, session_id: str, quota: KeyQuota) -> Connection:
+        limits = self._limits.session
+        logs.bind_session(session_id)
         session = Session(
             session_id,
             self._engine.info,
             limits,
             now_s=self._clock.now_s(),
             expires_at=round(unix_time_s() + limits.session_s, 3),
-            quota=request[CALLER].quota,
+            quota=quota,
         )
-        connection = Connection(
-            WebSocketTransport(websocket, request),
+        return Connection(
+            transport,
             self._engine,
             session,
             self._clock,
             limits,
-            observer=options.observer,
-            fetch_reference=options.fetch_reference,
+            observer=self._options.observer,
+            fetch_reference=self._options.fetch_reference,
         )
-        pings = asyncio.create_task(ping(websocket))
-        serving = self._connections[connection] = asyncio.create_task(connection.run())
-        self._catch_up(connection)
-        try:
-            await serving
-        finally:
-            pings.cancel()
-            del self._connections[connection]
-        return websocket
 
     def _catch_up(self, connection: Connection) -> None:
         """For one that was let in, and not here yet, when the others were told of the end."""
@@ -286,7 +314,7 @@ class Server:
         status = self._engine.status()
         if not status.ready:
             raise _not_now("not_ready", f"the server is not ready: {status.reason}")
-        if self._places_taken >= self._limits.max_sessions:
+        if len(self._connections) >= self._limits.max_sessions:
             raise _not_now("overloaded", f"all {self._limits.max_sessions} sessions are taken")
 
     async def _issue_token(self, request: web.Request) -> web.Response:
@@ -326,11 +354,6 @@ class Server:
         assert self._options.metrics_text is not None, "there is no route without it"
         headers = {hdrs.CONTENT_TYPE: "text/plain; version=0.0.4; charset=utf-8"}
         return web.Response(body=self._options.metrics_text(), headers=headers)
-
-    async def _voices(self, _request: web.Request) -> web.Response:
-        info = self._engine.info
-        voices = [{"name": voice.name, "language": voice.language} for voice in info.voices]
-        return web.json_response({"model": info.name, "default": info.default_voice, "voices": voices})
 
     async def _demo(self, _request: web.Request) -> web.FileResponse:
         return web.FileResponse(demo_folder() / "index.html")

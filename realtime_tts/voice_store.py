@@ -22,29 +22,17 @@ from realtime_tts.audio.decode import AudioUrl, decode_audio, parse_ref_audio
 from realtime_tts.audio.pcm import Float32
 from realtime_tts.audio.resample import StreamingResampler
 from realtime_tts.engine.api import Reference
-from realtime_tts.errors import InvalidConfig, RealtimeTTSError, UnknownVoice
+from realtime_tts.errors import InvalidConfig, UnknownVoice, VoiceExists, VoiceStoreFull
 from realtime_tts.session.messages import printable
+from realtime_tts.session.settings import VOICE_SCHEME
 
 log = logging.getLogger(__name__)
 
 STORED_RATE_HZ = 24_000
-VOICE_SCHEME = "voice:"
 """`ref_audio` of an uploaded voice: `voice:NAME`."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _TEMPORARY = ".new-"
-
-
-class VoiceExists(InvalidConfig):
-    """A voice is never replaced in silence: delete it first."""
-
-    code = "voice_exists"
-
-
-class VoiceStoreFull(RealtimeTTSError):
-    """As many uploaded voices, or as many bytes of them, as the operator allows."""
-
-    code = "voice_store_full"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from aiohttp.test_utils import make_mocked_request
 from realtime_tts.access import HEALTH_PATHS, METRICS_PATH, Access, AccessRules, Caller, Refused, over_quota, problem
 from realtime_tts.auth import TOKEN_PROTOCOL, KeyStore, TokenStore, generate_key, key_line
 from realtime_tts.clock import VirtualClock
-from realtime_tts.quota import QuotaExceeded
+from realtime_tts.errors import QuotaExceeded
 from realtime_tts.session.protocol import PROTOCOL, STREAM_PATH
 
 KEY = generate_key()

@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from realtime_tts.auth import (
     KEY_PREFIX,
     ApiKey,
-    InvalidKeys,
     KeyStore,
     TokenStore,
-    Unauthorized,
     digest_of,
     generate_key,
     host_of,
@@ -22,7 +20,8 @@ from realtime_tts.auth import (
     key_line,
 )
 from realtime_tts.clock import VirtualClock
-from realtime_tts.quota import QuotaExceeded, QuotaLimits
+from realtime_tts.errors import InvalidKeys, QuotaExceeded, Unauthorized
+from realtime_tts.quota import QuotaLimits
 
 NAMES = st.text(string.ascii_letters + string.digits + "_.-", min_size=1, max_size=64)
 ONE, TWO = generate_key(), generate_key()

@@ -3,7 +3,6 @@
 import math
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realtime_tts import config
-from realtime_tts.config import InvalidSetting, Resolved, Secret, ServerConfig, resolve, settings
+from realtime_tts.config import InvalidSetting, Resolved, ServerConfig, resolve, settings
+from realtime_tts.config_text import table
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.session.limits import SessionLimits
 
@@ -37,16 +37,6 @@ def test_without_any_source_everything_is_at_its_default() -> None:
     assert nothing.config == ServerConfig()
     assert (nothing.config.engine, nothing.config.session) == (EngineConfig(), SessionLimits())
     assert set(nothing.origins.values()) == {"default"}
-
-
-def test_the_defaults_would_themselves_be_accepted(tmp_path: Path) -> None:
-    lines = config.template(resolved()).splitlines()
-    uncommented = [line.removeprefix("# ") if " = " in line and line.startswith("# ") else line for line in lines]
-    known = {setting.name for setting in settings().values()}
-    kept = [line for line in uncommented if line.startswith("[") or line.split(" = ")[0] in known]
-    everything = resolved("\n".join(kept), tmp_path)
-    assert everything.config == ServerConfig()
-    assert "default" not in everything.origins.values()
 
 
 @pytest.mark.parametrize("sources", range(8))
@@ -190,16 +180,6 @@ def test_a_file_of_an_editor_that_writes_a_byte_order_mark_is_read(tmp_path: Pat
     assert resolve(config_file=tmp_path / "server.toml", environment={}, flags={}).config.server.port == 7
 
 
-def test_a_secret_is_never_shown() -> None:
-    found = resolved(AUTH_KEYS=f"me={KEY}")
-    assert found.config.auth.keys == Secret(f"me={KEY}")
-    assert found.config.auth.keys is not None
-    assert found.config.auth.keys.reveal() == f"me={KEY}"
-    for text in (config.table(found), config.template(found), repr(found), str(found.config), f"{found.config.auth}"):
-        assert KEY not in text
-    assert "***" in config.table(found)
-
-
 @pytest.mark.parametrize("value", ["", 5, [KEY], {"a": KEY}])
 def test_a_mistake_in_a_secret_does_not_show_it(value: object) -> None:
     flags = {"auth.keys": ("--keys", value), "auth.key_file": ("--key-file", "keys")}
@@ -210,53 +190,6 @@ def test_a_mistake_in_a_secret_does_not_show_it(value: object) -> None:
     assert caught.value.__suppress_context__
 
 
-def test_every_setting_is_shown_with_its_origin() -> None:
-    lines = config.table(resolved(SERVER_PORT="9000")).splitlines()
-    assert len(lines) == len(settings()) == sum(len(fields(kind)) for kind in config.SECTIONS.values())
-    (line,) = [line for line in lines if line.startswith("server.port ")]
-    assert line.split() == ["server.port", "=", "9000", "#", "environment", "REALTIME_TTS_SERVER_PORT"]
-
-
-def test_every_setting_says_what_it_is_for_in_the_template() -> None:
-    unexplained = [setting.path for setting in settings().values() if not setting.what]
-    # Names of SessionLimits that speak for themselves, and are announced in protocol.md.
-    assert set(unexplained) <= {"session.max_message_bytes", "session.session_s"}
-
-
-texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20)
-
-
-@given(
-    host=texts,
-    port=st.integers(0, 65_535),
-    drain_s=st.floats(0, 1e300),
-    origins=st.lists(texts, max_size=3),
-    options=st.dictionaries(texts, st.booleans() | st.integers(-(2**60), 2**60) | texts, max_size=3),
-    max_wait_s=st.none() | st.floats(0, 1e6),
-)
-def test_what_the_template_says_is_what_is_read_again(
-    tmp_path_factory: pytest.TempPathFactory,
-    host: str,
-    port: int,
-    drain_s: float,
-    origins: list[str],
-    options: dict[str, object],
-    max_wait_s: float | None,
-) -> None:
-    values = {
-        "server.host": host,
-        "server.port": port,
-        "server.drain_s": drain_s,
-        "server.origins": origins,
-        "model.options": options,
-        "engine.max_wait_s": max_wait_s,
-    }
-    once = resolved(flags={path: ("--it", value) for path, value in values.items()})
-    again = resolved(config.template(once), tmp_path_factory.mktemp("template"))
-    assert again.config == once.config
-    assert {path for path, origin in again.origins.items() if origin != "default"} == set(values)
-
-
 @given(st.dictionaries(st.sampled_from([each.variable for each in settings().values()]), st.text(max_size=30)))
 def test_no_environment_does_worse_than_a_plain_refusal(environment: dict[str, str]) -> None:
     try:
@@ -264,7 +197,7 @@ def test_no_environment_does_worse_than_a_plain_refusal(environment: dict[str, s
     except InvalidSetting:
         return
     assert all(math.isfinite(value) for value in (found.config.server.drain_s, found.config.session.idle_s))
-    assert len(config.table(found).splitlines()) == len(settings())
+    assert len(table(found).splitlines()) == len(settings())
 
 
 def test_what_is_no_utf8_is_refused() -> None:

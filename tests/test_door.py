@@ -13,7 +13,8 @@ import pytest
 import websockets.asyncio.client
 from aiohttp import web
 
-from realtime_tts.door import DoorLimits, UnusableCertificate, allow_open_files, tls_context
+from realtime_tts.door import DoorLimits, allow_open_files, tls_context
+from realtime_tts.errors import UnusableCertificate
 from realtime_tts.server import ServerLimits, ServerOptions
 from tests.base_client import base_client, ws_url
 from tests.fakes import spoken_pcm, until
@@ -125,6 +126,15 @@ async def test_at_the_cap_the_oldest_silent_connection_makes_room() -> None:
         assert await dropped(sockets[2][0])
         sockets[4][1].write(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         assert status_of(await sockets[4][0].read()) == 200
+
+
+async def test_a_connection_that_has_been_answered_makes_room_too() -> None:
+    async with tone_server(limits=limits(max_connections=1)) as (url, server), open_socket(url) as (reader, writer):
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        await reader.readuntil(b"}")
+        async with open_socket(url):
+            assert await dropped(reader)
+            assert server.door.open_connections == 1
 
 
 async def test_what_is_at_work_is_never_dropped_for_a_newcomer() -> None:

@@ -12,7 +12,11 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "realtime_tts"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-LAYERS = ["errors", "clock", "audio", "engine", "session", "client", "server", "say", "doctor", "cli"]
+LAYERS = [
+    *("errors", "clock", "logs", "audio", "engine", "session", "client"),
+    *("quota", "auth", "access", "door", "fetch", "voice_store", "ws_transport", "http_speech", "http_api", "server"),
+    *("config", "config_text", "metrics", "tracing", "assembly", "say", "doctor", "cli"),
+]
 """From the ground up.  `client` stands beside the server: it speaks the protocol, and knows nothing of aiohttp."""
 
 HEAVY = {"torch", "onnxruntime", "onnx", "transformers", "vllm", "sanotts"}

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realtime_tts.clock import VirtualClock
-from realtime_tts.quota import KeyQuota, NoQuota, QuotaBook, QuotaExceeded, QuotaLimits, TokenBucket
+from realtime_tts.errors import QuotaExceeded
+from realtime_tts.quota import KeyQuota, NoQuota, QuotaBook, QuotaLimits, TokenBucket
 
 STEPS = st.lists(st.tuples(st.floats(0, 100), st.integers(0, 130)), max_size=40)
 

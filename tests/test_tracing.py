@@ -159,6 +159,16 @@ def test_sound_that_is_made_and_waits_keeps_its_span_open(traces: Traces) -> Non
     assert len(traces.named("sentence")) == 1
 
 
+def test_a_barge_in_ends_the_span_though_sound_was_left_unsent(traces: Traces) -> None:
+    engine = FakeEngine()
+    traced = traces.tracing.watch(engine)
+    traced.submit(request(0), nothing)
+    engine.speak(0, spoken("Hello."))
+    traced.cancel("r0")
+    assert [span.name for span in traces.spans][-1] == "sentence"
+    assert traces.tracing.under_way == 0
+
+
 def test_a_listener_that_raises_does_not_keep_the_span_open(traces: Traces) -> None:
     engine = FakeEngine()
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol
 
+from realtime_tts import logs
 from realtime_tts.clock import Clock
 from realtime_tts.engine.api import EngineEvent, EngineHandle, Reference
 from realtime_tts.errors import InternalError, InvalidConfig, RealtimeTTSError, SlowClient
@@ -129,6 +130,10 @@ class Connection:
         """The session has `deadline_s` left: the client is told, what has begun is finished, then it closes."""
         self._carry_out(self._session.expire(reason, deadline_s))
 
+    def abort(self) -> None:
+        """Drops the socket of a client who does not answer; `run` then ends."""
+        self._transport.abort()
+
     # -- The three tasks -----------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
@@ -229,7 +234,8 @@ class Connection:
         self._something_to_send.set()
 
     def _on_engine(self, event: EngineEvent) -> None:
-        self._decide(partial(self._session.on_engine, event))
+        with logs.session_bound(self._session.session_id):
+            self._decide(partial(self._session.on_engine, event))
 
     def _decide(self, decision: Callable[[float], list[Command]]) -> None:
         """Asks the session, and carries out its answer.  A bug of ours ends this session alone, and says so."""

@@ -15,6 +15,10 @@ mind.  The checkpoints are:
   neither word nor white space, only for this one character: a 」 may still come, and must stay with its sentence.
   At the end of an utterance, or of a line, nothing is waited for.
 - the character that makes the pending text longer than `max_chars`.
+
+With granularity "clause" the mark of a clause (, ; : — and their like) cuts too, at the checkpoint right behind it, if
+what it ends is worth speaking alone: three words and twelve characters, or six characters of a script without spaces.
+With "none" only `flush`, `finish` and `max_chars` cut.
 """
 
 import re
@@ -37,13 +41,29 @@ _STOPS = "。！？｡．"
 _STOP_TAIL = _STOPS + ".!?…‥~～" + "」』”’）)】》〉〕］]｝}｣〗»" + '"' + "\ufe0e\ufe0f"
 _TAIL_CLASS = f"[{re.escape(_STOP_TAIL)}]"
 _STOP_RUN = re.compile(f"[{_STOPS}]{_TAIL_CLASS}*+")
-_CHECKPOINT = re.compile(rf"(?<=\S)\s|[{_LINE_BREAKS}]|(?<={_TAIL_CLASS})[^{re.escape(_STOP_TAIL)}]")
+# Its last character is the checkpoint; the one before may have come earlier.  It begins with a class of characters, in
+# search of which `re` runs several times faster.
+_CHECKPOINT = re.compile(
+    rf"[\s{re.escape(_STOP_TAIL)}](?:(?<=\S\s)|(?<=[{_LINE_BREAKS}])|(?<={_TAIL_CLASS})[^{re.escape(_STOP_TAIL)}])"
+)
 
 # A word to wait for: anything but white space and the punctuation found around words.
 _WORD = re.compile(r"""[^\s!-/:-@\[-`{-~‐-‧‹›«»¡¿、。「」『』（）！？，．：；]""")
 
-# Without any of these no sentence ends, in any language; sparing the call keeps long plain text cheap.
-_MARK = re.compile(r"[^\w\s,]")
+# Without any of these no sentence ends, to sentencex (1.0.32); sparing the call keeps text cheap.  Of all characters in
+# 51 languages only those of Unicode's Sentence_Terminal did, here wider, and in two languages also ; and :.
+_MARK = re.compile(
+    r"""[^\w\s\x00-\x20"-\-/:->@\[-`{-\x7f°–—‘’“”„«»‹›、，；：「」『』（）"""
+    "\u200b-\u200f\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]"
+)
+_WIDE_MARK = re.compile(r"[^\w\s,]")
+
+# Where none of these is, what ends at a mark depends on the text around it alone: a few words, of bounded length.
+_PAIRED = re.compile(r"""["'`“”‘’‚‛„‟«»‹›(){}\[\]「」『』（）【】〈〉《》〔〕｢｣]""")
+_CONTEXT_CHARS = 80
+
+# A text that begins with an item of a list is cut at the next items too, marked or not: "a) one b) two".
+_ITEM = re.compile(r"\s*(?:[^\w\s]\s|\W?\w{1,5}[.)\]:-])")
 
 # Same-length stand-ins.  sentencex (1.0.32) panics, beyond any `except Exception`, at white space of several bytes
 # before a mark ("A\u2028."), and refuses lone surrogates.
@@ -51,7 +71,8 @@ _ODD_SPACE = re.compile(r"[^\S ]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Also abbreviations (number, Maine, Oklahoma, Illinois…), so sentencex does not end a sentence after them.
 _PLAIN_WORD_STOP = re.compile(
-    r"(?<![\w.])(no|No|NO|ok|Ok|OK|etc|me|ill|art|miss|may|ma|pa|id|ore)\.(?=\s+[\"'“‘(]?[A-Z])(?!\s+\w*\d)"
+    r"\.(?:(?<=(?<![\w.])(?:no|No|NO|ok|Ok|OK|me|ma|pa|id)\.)|(?<=(?<![\w.])(?:etc|ill|art|may|ore)\.)"
+    r"|(?<=(?<![\w.])miss\.))(?=\s+[\"'“‘(]?[A-Z])(?!\s+\w*\d)"
 )
 
 _ITEM_NUMBER = r"^\s*\(?(?:\d{1,3}|[A-Za-z])[.)]\s*$"
@@ -63,6 +84,17 @@ _ORDINAL_LANGUAGES = frozenset(
 
 # Taken for a closer by sentencex while its partner has not come: "Non ? « Oui", "five o'clock. 'Tis late".
 _OPENER = re.compile(r"(?<=\s)(?:[«‹„“‘(\[{¿¡]\s*|['\"])$")
+
+# Granularity "clause".
+_CLAUSE_MARKS = "、，；：—"
+_CLAUSE_STOP = re.compile(rf"""(?:[,;:،؛—–][\"'”’)\]]*|[{_CLAUSE_MARKS}][{re.escape(_STOP_TAIL)}{_CLAUSE_MARKS}]*)$""")
+_CLAUSE_TAIL = re.escape(_STOP_TAIL + _CLAUSE_MARKS)
+_CLAUSE_CHECKPOINT = re.compile(
+    rf"[\s{_CLAUSE_TAIL}](?:(?<=\S\s)|(?<=[{_LINE_BREAKS}])|(?<={_TAIL_CLASS})[^{re.escape(_STOP_TAIL)}]"
+    rf"|(?<=[{_CLAUSE_MARKS}])[^{_CLAUSE_TAIL}])"
+)
+_THREE_WORDS = re.compile(r"(?=.{12})(?:\W*\w[^\s—–]*+[\s—–]+){2}\W*\w", re.DOTALL)
+_SIX_UNSPACED = re.compile("(?:[^\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]*+.){6}", re.DOTALL)
 
 _CLAUSE_END = re.compile(r"[;:,—–،؛][\"'”’)\]]*(?=\s)|[、，；：،؛—]")
 
@@ -105,12 +137,15 @@ class SentenceSplitter:
         self._max_chars = max_chars
         self._granularity = granularity
         self._not_an_end = _not_an_end(self._language)
+        self._has_odd_marks = self._language in ("el", "hy")
+        self._checkpoint = _CLAUSE_CHECKPOINT if granularity == "clause" else _CHECKPOINT
         self._start_utterance()
 
     def _start_utterance(self) -> None:
         self._pending = ""  # begins with no white space
         self._offset = 0  # of pending[0] in the utterance
         self._scanned = 0  # pending[:scanned] has had its checkpoints
+        self._judged = 0  # no mark of pending[:judged] ends a sentence, unless something paired comes
         self._count = 0
 
     @property
@@ -139,17 +174,26 @@ class SentenceSplitter:
 
     def _advance(self) -> Iterator[Sentence]:
         while True:
-            self._drop(len(self._pending) - len(self._pending.lstrip()))
-            checkpoint = _CHECKPOINT.search(self._pending, self._scanned, self._max_chars + 1)
-            if checkpoint:
-                self._scanned = checkpoint.end()
-                yield from self._release(self._ends_at(checkpoint.start()))
+            if self._pending[:1].isspace():
+                self._drop(len(self._pending) - len(self._pending.lstrip()))
+            checkpoint = self._next_checkpoint()
+            if checkpoint is not None:
+                self._scanned = checkpoint + 1
+                if ends := self._ends_at(checkpoint):
+                    yield from self._release(ends)
             elif len(self._pending) > self._max_chars:
                 self._scanned = self._max_chars + 1
                 yield from self._release(self._forced_ends(self._pending[: self._max_chars + 1]))
             else:
                 self._scanned = len(self._pending)
                 return
+
+    def _next_checkpoint(self) -> int | None:
+        scanned, limit = self._scanned, self._max_chars + 1
+        found = self._checkpoint.search(self._pending, max(0, scanned - 1), limit)
+        if found and found.end() <= scanned:
+            found = self._checkpoint.search(self._pending, scanned, limit)
+        return found.end() - 1 if found else None
 
     def _release(self, ends: list[int]) -> Iterator[Sentence]:
         start = 0
@@ -167,38 +211,79 @@ class SentenceSplitter:
         self._pending = self._pending[chars:]
         self._offset += chars
         self._scanned = max(0, self._scanned - chars)
+        self._judged = max(0, self._judged - chars)
 
     def _ends_at(self, checkpoint: int) -> list[int]:
         """The boundaries that are final once `pending[checkpoint]` is known."""
+        if self._granularity == "none":
+            return []
         head, char = self._pending[:checkpoint], self._pending[checkpoint]
         if char in _LINE_BREAKS:
             return self._all_ends(head)
         if stop_end := _stop_end(head, char):
             return self._all_ends(head[:stop_end])
-        if not char.isspace() or not _WORD.search(head.rsplit(None, 1)[-1]):
+        ends = self._sure_ends(head) if char.isspace() else []
+        if self._granularity == "clause" and _is_clause(head, ends[-1] if ends else 0, char):
+            ends.append(checkpoint)
+        return ends
+
+    def _sure_ends(self, head: str) -> list[int]:
+        """The boundaries of `head`, of which the last word is complete, that have a word behind them."""
+        word_start = head.rfind(" ") + 1
+        if not _WORD.search(head, word_start):
+            word_start = len(head) - len(head.rsplit(None, 1)[-1])
+        if not _WORD.search(head, word_start):
             return []  # no word has come since the last checkpoint, so nothing has become sure: "!? !? !?" is cheap
-        return [end for end in self._inner_ends(head + " ") if _WORD.search(head, end)]
+        far_reaching = _PAIRED.search(head) is not None or _ITEM.match(head) is not None
+        if not self._mark(head).search(head, 0 if far_reaching else self._judged):
+            return []
+        context = 0
+        if not far_reaching and self._judged > _CONTEXT_CHARS:
+            context = head.find(" ", self._judged - _CONTEXT_CHARS) + 1
+            if _ITEM.match(head, context):
+                context = 0
+        ends = [end for end in self._inner_ends(head + " ", context) if _WORD.search(head, end)]
+        if not ends:
+            self._judged = word_start
+        return ends
 
     def _all_ends(self, text: str) -> list[int]:
         """The boundaries of `text`, which ends here.  None lies in its last 。」, which sentencex may take apart."""
+        if self._granularity == "none":
+            return [len(text)]
+        if not self._mark(text).search(text):
+            return [len(text)]
         run = _STOP_RUN.search(text, len(text.rstrip(_STOP_TAIL)))
         limit = run.start() if run else len(text)
         return [end for end in self._inner_ends(text) if end < limit] + [len(text)]
 
     def _forced_ends(self, window: str) -> list[int]:
         """Where to cut `window`, one character too long: at sentences not yet sure, or else at a lesser place."""
-        return self._inner_ends(window) or [_forced_end(window)]
+        ends = self._inner_ends(window) or [_forced_end(window)]
+        return ends[-1:] if self._granularity == "none" else ends
 
-    def _inner_ends(self, window: str) -> list[int]:
-        """sentencex's boundaries strictly inside `window`, less those that it should not have seen."""
-        if not _MARK.search(window):
+    def _inner_ends(self, window: str, context: int = 0) -> list[int]:
+        """sentencex's boundaries strictly inside `window`, less those that it should not have seen.
+
+        Where no boundary lies before some place, it is shown `window[context:]` alone.
+        """
+        if not self._mark(window).search(window, context):
             return []
-        stand_in = _SURROGATE.sub("\ufffd", _ODD_SPACE.sub(" ", window))
+        stand_in = window[context:]
+        if not (stand_in.isascii() and stand_in.isprintable()):
+            stand_in = _SURROGATE.sub("\ufffd", _ODD_SPACE.sub(" ", stand_in))
         if self._language == "en":
-            stand_in = _PLAIN_WORD_STOP.sub(r"\1!", stand_in)
-        ends = list(accumulate(len(segment) for segment in sentencex.segment(self._language, stand_in)))[:-1]
-        ends = [opener.start() if (opener := _OPENER.search(window, 0, end)) else end for end in ends]
+            stand_in = _PLAIN_WORD_STOP.sub("!", stand_in)
+        segments = sentencex.segment(self._language, stand_in)
+        if len(segments) < 2:
+            return []
+        ends = [context + end for end in accumulate(map(len, segments))][:-1]
+        ends = [opener.start() if (opener := _OPENER.search(window, max(0, end - 40), end)) else end for end in ends]
         return [end for end in sorted(set(ends)) if not self._continues(window, end)]
+
+    def _mark(self, text: str) -> re.Pattern[str]:
+        """What must be in `text` for a sentence to end there."""
+        return _WIDE_MARK if self._has_odd_marks or _ITEM.match(text) else _MARK
 
     def _continues(self, window: str, end: int) -> bool:
         if self._not_an_end.search(window, 0, end):
@@ -223,8 +308,23 @@ def _not_an_end(language: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns))
 
 
+def _is_clause(head: str, start: int, char: str) -> bool:
+    """Whether `head[start:]` ends with a clause's mark, is worth speaking alone, and `char` does not go on with it."""
+    mark = _CLAUSE_STOP.search(head, max(start, len(head) - 20))
+    if mark is None or (head[mark.start()] in ",;:،؛–" and not char.isspace()):
+        return False
+    before = head[mark.start() - 1 : mark.start()]
+    if before.isdigit() and char.isdigit():
+        return False  # １，０００
+    if mark[0][0] == "–" and not before.isspace():
+        return False  # 3–5
+    return bool(_THREE_WORDS.match(head, start, mark.start()) or _SIX_UNSPACED.match(head, start, mark.start()))
+
+
 def _stop_end(head: str, char: str) -> int | None:
     """The end of the sentence that `head` ends with 。 and its like and their closers, or None.  `char` comes next."""
+    if head[-1] not in _STOP_TAIL:
+        return None
     run = _STOP_RUN.search(head, len(head.rstrip(_STOP_TAIL)))
     if run is None:
         return None

@@ -31,7 +31,7 @@ from realtime_tts.session.messages import (
 )
 from realtime_tts.session.outputs import Close, Command, EndStream, FetchReference, Send
 from realtime_tts.session.protocol import PROTOCOL, Protocol, State
-from realtime_tts.session.settings import FindsVoice, SessionSettings, apply_config, no_uploaded_voices
+from realtime_tts.session.settings import VOICE_SCHEME, SessionSettings, apply_config, uploaded_voice
 from realtime_tts.session.utterance import SendAudio, SentenceJob
 
 MAX_CONTEXT_ID_CHARS = 128
@@ -51,12 +51,10 @@ class Session:
         now_s: float,
         expires_at: float,
         quota: Quota | None = None,
-        uploaded: FindsVoice = no_uploaded_voices,
     ) -> None:
         """`expires_at` is Unix time and only told to the client; `now_s` and all later times are one `Clock`'s."""
         self.session_id = session_id
         self._info = info
-        self._uploaded = uploaded
         self._limits = limits
         self._expires_at = expires_at
         self._expires_s = now_s + limits.session_s
@@ -163,14 +161,16 @@ class Session:
         yield from self._dialogue.on_report(message.context_id, played_s, buffered_s, now_s)
 
     def _on_config(self, config: SessionConfig) -> Iterator[Command]:
-        if isinstance(config.ref_audio, str) and config.ref_audio and "ref_audio" in self._info.fields:
+        name = uploaded_voice(config, self._info)
+        recording = config.ref_audio or (name and f"{VOICE_SCHEME}{name}")
+        if isinstance(recording, str) and "ref_audio" in self._info.fields:
             self._fetching = config
-            yield FetchReference(config.ref_audio)
+            yield FetchReference(recording)
         else:
             self._apply(config, None)
 
     def _apply(self, config: SessionConfig, reference: Reference | None) -> None:
-        self._settings, ignored = apply_config(self._settings, config, self._info, reference, self._uploaded)
+        self._settings, ignored = apply_config(self._settings, config, self._info, reference)
         self._announce()
         self._send(Send(SessionUpdated(config=self._settings.in_force(self._info), ignored=ignored)))
 

@@ -1,7 +1,7 @@
 """What a session has agreed on: `session.config` applied, field by field, to what was in force before."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypedDict, TypeVar
 
@@ -22,6 +22,8 @@ MIN_SPEED, MAX_SPEED = 0.25, 4.0
 MAX_INITIAL_CHUNK_FRAMES = 1000
 MAX_INSTRUCTION_CHARS = 4096
 AUTO = "Auto"
+VOICE_SCHEME = "voice:"
+"""`ref_audio` that names an uploaded voice."""
 
 LANGUAGE_NAMES = {
     "chinese": "zh",
@@ -104,12 +106,12 @@ class SessionSettings:
         )
 
 
-FindsVoice = Callable[[str], Reference | None]
-"""The recording that was uploaded as a voice of that name."""
-
-
-def no_uploaded_voices(_name: str) -> Reference | None:
-    return None
+def uploaded_voice(config: SessionConfig, info: ModelInfo) -> str | None:
+    """The name of a voice that is none of the model's, and may have been uploaded; None where the config has none."""
+    asked = config.voice if config.voice is not UNSET else config.speaker
+    if not isinstance(asked, str) or asked in info.voice_names or "ref_audio" not in info.fields:
+        return None
+    return asked
 
 
 def apply_config(
@@ -117,21 +119,21 @@ def apply_config(
     config: SessionConfig,
     info: ModelInfo,
     reference: Reference | None = None,
-    uploaded: FindsVoice = no_uploaded_voices,
 ) -> tuple[SessionSettings, tuple[str, ...]]:
     """The settings after `config`, and the keys that were ignored because they change nothing here.
 
-    `reference` is the recording that `config.ref_audio` means, once it was fetched; without one, a voice that is none
-    of the model's may be an `uploaded` one.
+    `reference` is the recording that `config.ref_audio` or an `uploaded_voice` means, once it was fetched.
     Raises `InvalidConfig`, `UnknownVoice` or `UnsupportedFormat`, naming the field; nothing is then changed.
     """
     default = SessionSettings.default(info)
     ignored = [*config.unknown, *_harmless(config, info)]
     _refuse_unsupported(config, info)
     asked = config.voice if config.voice is not UNSET else config.speaker
-    voice, recorded = _voice(_chosen(asked, current.voice, default.voice), info, uploaded)
-    if isinstance(asked, UnsetType) and config.ref_audio is UNSET:
-        recorded = current.reference
+    voice = _chosen(asked, current.voice, default.voice)
+    if uploaded_voice(config, info) is None or reference is None:
+        _check_voice(voice, current, info)
+    if reference is None and isinstance(asked, UnsetType) and config.ref_audio is UNSET:
+        reference = current.reference
     rate_hz = _chosen(config.sample_rate, current.sample_rate_hz, None)
     threshold_ms = _chosen(
         config.continuity_threshold_ms, current.continuity_threshold_s * 1000, default.continuity_threshold_s * 1000
@@ -162,7 +164,7 @@ def apply_config(
         on_new_context=_one_of(
             "on_new_context", _chosen(config.on_new_context, current.on_new_context, "queue"), ("queue", "interrupt")
         ),
-        **_conditioning(config, current, reference or recorded),
+        **_conditioning(config, current, reference, info),
     )
     return settings, tuple(ignored)
 
@@ -178,16 +180,9 @@ def _chosen(value: T | UnsetType | None, current: T, default: T) -> T:
     return default if value is None else value
 
 
-def _voice(name: str | None, info: ModelInfo, uploaded: FindsVoice) -> tuple[str | None, Reference | None]:
-    """A voice of the model's, or an uploaded one with its recording."""
-    if name is None or name in info.voice_names:
-        return name, None
-    recording = uploaded(name) if "ref_audio" in info.fields else None
-    if recording is None:
-        raise UnknownVoice(
-            f"there is no voice {name[:80]!r}; GET /v1/audio/voices lists those of {info.name}"
-        )
-    return name, recording
+def _check_voice(name: str | None, current: SessionSettings, info: ModelInfo) -> None:
+    if name is not None and name != current.voice and name not in info.voice_names:
+        raise UnknownVoice(f"there is no voice {name[:80]!r}; GET /v1/audio/voices lists those of {info.name}")
 
 
 def _language(name: str, info: ModelInfo) -> str:
@@ -302,7 +297,9 @@ class _Conditioning(TypedDict):
     speaker_embedding: tuple[float, ...] | None
 
 
-def _conditioning(config: SessionConfig, current: SessionSettings, reference: Reference | None) -> _Conditioning:
+def _conditioning(
+    config: SessionConfig, current: SessionSettings, reference: Reference | None, info: ModelInfo
+) -> _Conditioning:
     """Whose voice, and in what manner."""
     instructions = _chosen(config.instructions, current.instructions, None)
     if instructions is not None and len(instructions) > MAX_INSTRUCTION_CHARS:
@@ -310,6 +307,8 @@ def _conditioning(config: SessionConfig, current: SessionSettings, reference: Re
     ref_text = _chosen(config.ref_text, current.ref_text, None)
     x_vector_only = _chosen(config.x_vector_only_mode, current.x_vector_only_mode, False)
     if reference is not None:
+        if uploaded_voice(config, info) is not None and not (ref_text or reference.text):
+            x_vector_only = True  # nobody has said what is said in it
         if not x_vector_only and not (ref_text or reference.text):
             raise InvalidConfig("ref_text: say what is said in ref_audio, or set x_vector_only_mode")
         reference = replace(reference, text=ref_text or reference.text, x_vector_only=x_vector_only)

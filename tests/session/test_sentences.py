@@ -110,7 +110,7 @@ def split(text: str, slices: list[str], *, language: str, max_chars: int) -> lis
     for piece in slices:
         sentences += splitter.push(piece)
         assert splitter.pending_chars <= max_chars
-    sentences += splitter.flush()
+    sentences += splitter.finish()
     assert splitter.pending_chars == 0
     return sentences
 
@@ -228,7 +228,7 @@ def test_a_million_characters_without_a_boundary_never_pend_and_are_never_lost(u
     splitter = SentenceSplitter(max_chars=400)
     pieces = splitter.push(text)
     assert splitter.pending_chars <= 400  # so the work for each character is bounded, and the whole is linear
-    pieces += splitter.flush()
+    pieces += splitter.finish()
     assert sum(piece.end - piece.start for piece in pieces) == len(text.strip())
     assert all(len(piece.text) <= 400 for piece in pieces)
 
@@ -237,16 +237,16 @@ def test_a_surrogate_pair_cut_in_two_is_joined_and_a_lone_one_is_replaced() -> N
     splitter = SentenceSplitter()
     assert splitter.push("Hi \ud83d") == []
     assert splitter.push("\ude00 and \udc00. Then we ") == [Sentence(0, "Hi 😀 and \ufffd.", 0, 12)]
-    assert splitter.flush() == [Sentence(1, "Then we", 13, 20)]
+    assert splitter.finish() == [Sentence(1, "Then we", 13, 20)]
 
 
 def test_after_a_flush_the_next_utterance_counts_from_zero() -> None:
     splitter = SentenceSplitter()
     splitter.push(" One. Two")
-    assert splitter.flush() == [Sentence(0, "One.", 1, 5), Sentence(1, "Two", 6, 9)]
-    assert splitter.flush() == []
+    assert splitter.finish() == [Sentence(0, "One.", 1, 5), Sentence(1, "Two", 6, 9)]
+    assert splitter.finish() == []
     splitter.push("Three")
-    assert splitter.flush() == [Sentence(0, "Three", 0, 5)]
+    assert splitter.finish() == [Sentence(0, "Three", 0, 5)]
 
 
 def test_max_chars_must_hold_a_surrogate_pair() -> None:

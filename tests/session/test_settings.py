@@ -14,7 +14,7 @@ from realtime_tts.engine.api import Reference
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import InvalidConfig, UnknownVoice, UnsupportedFormat
 from realtime_tts.session.messages import ConfigInForce, SessionConfig
-from realtime_tts.session.settings import SessionSettings, apply_config, primary_language
+from realtime_tts.session.settings import SessionSettings, apply_config, primary_language, uploaded_voice
 
 INFO = tone.info()
 DEFAULT = SessionSettings.default(INFO)
@@ -154,21 +154,26 @@ def test_a_recording_comes_with_its_text_or_as_a_timbre_alone() -> None:
 
 
 def test_an_uploaded_voice_is_one_by_name_on_a_model_that_can_clone() -> None:
-    stored = dataclasses.replace(RECORDING, key="anna", text="Hello.")
-
-    def uploaded(name: str) -> Reference | None:
-        return stored if name == "anna" else None
-
+    anna = dataclasses.replace(RECORDING, key="anna", text="Hello.")
+    assert uploaded_voice(SessionConfig(voice="anna"), CLONER) == "anna"
+    assert uploaded_voice(SessionConfig(voice="anna"), INFO) is None, "it cannot clone"
+    assert uploaded_voice(SessionConfig(voice="tone_low"), CLONER) is None, "its own"
     with pytest.raises(UnknownVoice):
-        apply_config(DEFAULT, SessionConfig(voice="anna"), INFO, None, uploaded)
+        apply_config(DEFAULT, SessionConfig(voice="anna"), INFO)
     with pytest.raises(UnknownVoice):
-        apply_config(DEFAULT, SessionConfig(voice="berta"), CLONER, None, uploaded)
-    anna, _ = apply_config(DEFAULT, SessionConfig(voice="anna"), CLONER, None, uploaded)
-    assert (anna.voice, anna.reference) == ("anna", stored)
-    still, _ = apply_config(anna, SessionConfig(speed=1.1), CLONER, None, uploaded)
-    assert still.reference == stored
-    low, _ = apply_config(still, SessionConfig(voice="tone_low"), CLONER, None, uploaded)
+        apply_config(DEFAULT, SessionConfig(voice="anna"), CLONER)
+    settings, _ = apply_config(DEFAULT, SessionConfig(voice="anna"), CLONER, anna)
+    assert (settings.voice, settings.reference) == ("anna", anna)
+    still, _ = apply_config(settings, SessionConfig(speed=1.1), CLONER)
+    assert (still.voice, still.reference) == ("anna", anna)
+    low, _ = apply_config(still, SessionConfig(voice="tone_low"), CLONER)
     assert (low.voice, low.reference) == ("tone_low", None)
+
+
+def test_an_uploaded_voice_without_its_text_gives_its_timbre_alone() -> None:
+    settings, _ = apply_config(DEFAULT, SessionConfig(voice="anna"), CLONER, RECORDING)
+    assert settings.reference is not None
+    assert settings.reference.x_vector_only
 
 
 def test_every_field_of_a_config_is_shown_in_force() -> None:

@@ -2,7 +2,6 @@
 
 import random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,9 +16,55 @@ ATOMS = [
     *("[a](b)", "![a](b c)", '[a](b "t")', "[a][b]", "[ ] ", "<b>", "</b>", "<br>", "<think>", "</think>", "<!--"),
     *("-->", "<a href='x'>", '<p class="', "&amp;", "&#39;", "&lt;", "&x", "<|im_end|>", "<https://a.b/c>", "<a@b.c>"),
     *("https://www.a.com/b?c=d", "http://", "www.", "https://u:p@x.y:80", "a@b.co", "h", "ht", "w", "/", ".", ",", "?"),
-    *("\n", "\n", "\r\n", " ", " ", " ", "  ", "\t", "        ", "a", "word", "2", "3", "x1", "I", "é", "好", "の", "कि"),
-    *("😀", "👨\u200d👩\u200d👧", "👍🏽", "🇩🇪", "1\ufe0f\u20e3", "*\ufe0f\u20e3", "#\u20e3", "❤\ufe0f", "©", "©\ufe0f", "™"),
-    *("\u200d", "\ufe0f", "\u20e3", "\u2194", "\ud83d", "\ude00", "\udb40", "\udc67", "\x00", "\u202e", "שלום", "=", "==="),
+    *(
+        "\n",
+        "\n",
+        "\r\n",
+        " ",
+        " ",
+        " ",
+        "  ",
+        "\t",
+        "        ",
+        "a",
+        "word",
+        "2",
+        "3",
+        "x1",
+        "I",
+        "é",
+        "好",
+        "の",
+        "कि",
+    ),
+    *(
+        "😀",
+        "👨\u200d👩\u200d👧",
+        "👍🏽",
+        "🇩🇪",
+        "1\ufe0f\u20e3",
+        "*\ufe0f\u20e3",
+        "#\u20e3",
+        "❤\ufe0f",
+        "©",
+        "©\ufe0f",
+        "™",
+    ),
+    *(
+        "\u200d",
+        "\ufe0f",
+        "\u20e3",
+        "\u2194",
+        "\ud83d",
+        "\ude00",
+        "\udb40",
+        "\udc67",
+        "\x00",
+        "\u202e",
+        "שלום",
+        "=",
+        "===",
+    ),
     *("```python\n", "\n```\n", "\n~~~\n", "js", "'", '"', ":", "{", "}", "-", "–", "%"),
 ]
 texts = st.one_of(
@@ -30,8 +75,7 @@ texts = st.one_of(
 filter_sets = st.one_of(st.just(ALL), st.frozensets(st.sampled_from(list(TextFilter))))
 
 # Filters, what models write, what is spoken of it.
-SPOKEN: list[tuple[frozenset[TextFilter], str, str]] = [
-]
+SPOKEN: list[tuple[frozenset[TextFilter], str, str]] = []
 WRITTEN: list[str] = []
 
 

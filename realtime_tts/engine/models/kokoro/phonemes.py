@@ -148,5 +148,5 @@ def _joined(tokens: Sequence[Token], words: Traced) -> Traced:
         symbols.append(said + token.whitespace)
         origins += spread(letters, len(said))
         origins += spread(letters[-1:], len(token.whitespace))
-        place = place + len(token.text)
+        place = end + 1 if token.whitespace else place + len(token.text)
     return Traced("".join(symbols), origins)

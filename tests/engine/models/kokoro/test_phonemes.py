@@ -1,5 +1,7 @@
 """Ordinary English loses no sound on its way to the model, and no length of text is cut short."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -83,6 +85,14 @@ def test_any_text_is_transcribed_as_the_dictionary_does_with_origins_in_order(te
     assert phonemes.text == PRONOUNCER._g2p(normalise(text))[0].strip()
     assert list(phonemes.origins) == sorted(phonemes.origins)
     assert all(0 <= origin < len(text) for origin in phonemes.origins)
+
+
+@pytest.mark.model
+def test_each_phoneme_stands_for_letters_of_its_word(pronouncer: Pronouncer) -> None:
+    text = "“Hello,” she said: don't well-known a'-b (quietly) — and left; why? Zyxqwv, NASA's café."
+    phonemes = pronouncer.transcribe(text)
+    starts = [match.start() for match in re.finditer(r"\S+", text)]
+    assert [phonemes.origins[match.start()] for match in re.finditer(r"\S+", phonemes.text)] == starts
 
 
 @pytest.mark.model
