@@ -18,9 +18,11 @@ from random import Random
 import numpy as np
 
 from bench.hosts import require_loopback
-from realtime_tts.cli import serving
+from bench.listeners import silently
+from realtime_tts.assembly import serving
 from realtime_tts.client import Audio, ClientSession, connect
 from realtime_tts.clock import MonotonicClock
+from realtime_tts.config import ModelSection, ServerConfig, ServerSection
 from realtime_tts.errors import RealtimeTTSError
 from realtime_tts.session.messages import AudioCancelled, AudioStart, ServerError
 
@@ -138,7 +140,11 @@ def told(tally: Tally) -> str:
 
 async def _run(args: argparse.Namespace) -> Tally:
     async with AsyncExitStack() as stack:
-        url = args.url or await stack.enter_async_context(serving("tone", {"profile": args.profile}))
+        url = args.url
+        if url is None:
+            model = ModelSection(name="tone", options={"profile": args.profile})
+            config = ServerConfig(server=ServerSection(port=0), model=model)
+            url, _server = await stack.enter_async_context(serving(config, silently))
         return await measure(url, args.cancels, args.connections, args.seed)
 
 

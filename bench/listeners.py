@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from bench import trace
 from bench.summary import Outcome, Status
@@ -55,7 +56,7 @@ class Plan:
     """
     stalled: int = 0
     """So many more clients ask for a long text and never read a word of it: no one else may notice."""
-    config: dict[str, str | int | float] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
     """Fields of `session.config`."""
 
 

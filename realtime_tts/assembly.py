@@ -1,6 +1,7 @@
 """Puts a server together from its configuration and takes it apart again: the one place that knows all the parts."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -25,6 +26,8 @@ from realtime_tts.voice_store import References, VoiceStore
 
 if TYPE_CHECKING:
     from realtime_tts.tracing import Tracing
+
+log = logging.getLogger(__name__)
 
 MODELS_THAT_TELL = frozenset({"kokoro"})
 """Those that take `progress`, and tell of what takes long."""
@@ -81,10 +84,13 @@ def _server(
     limits = ServerLimits(
         max_sessions=config.server.max_sessions, token_life_s=config.auth.token_ttl_s, session=config.session
     )
+    store = voice_store(config.http, engine.info)
     options = ServerOptions(
         access=access,
-        observer=metrics or NoObserver(),
-        fetch_reference=references(config.http, engine.info),
+        observer=NoObserver() if metrics is None else metrics,
+        fetch_reference=references(config.http, store),
+        voices=store,
+        voice_aliases=config.http.voice_aliases,
         metrics_text=None if metrics is None else metrics.text,
         on_refused=None if metrics is None else metrics.rejected,
     )
@@ -138,13 +144,20 @@ def _read(path: Path) -> str:
         raise InvalidSetting(f"auth.key_file: {path} is not UTF-8") from None
 
 
-def references(http: HttpSection, info: ModelInfo) -> References:
-    """Raises `InvalidSetting` where the folder of uploaded voices cannot be used."""
-    store = None
-    if http.voices_dir is not None:
-        try:
-            store = VoiceStore(http.voices_dir, reserved=info.voice_names)
-        except OSError as error:
-            raise InvalidSetting(f"http.voices_dir: {http.voices_dir}: {error.strerror or error}") from None
+def references(http: HttpSection, store: VoiceStore | None) -> References:
+    """What `ref_audio` may mean."""
     fetch_url = partial(fetch, policy=FetchPolicy()) if http.allow_ref_audio_urls else None
     return References(store, fetch_url=fetch_url)
+
+
+def voice_store(http: HttpSection, info: ModelInfo) -> VoiceStore | None:
+    """Where uploaded voices are kept, where they are.  Raises `InvalidSetting` where that folder cannot be used."""
+    if http.voices_dir is None:
+        return None
+    try:
+        store = VoiceStore(http.voices_dir, reserved=info.voice_names)
+    except OSError as error:
+        raise InvalidSetting(f"http.voices_dir: {http.voices_dir}: {error.strerror or error}") from None
+    for problem in store.problems:
+        log.warning("an uploaded voice is passed over: %s", problem)
+    return store

@@ -127,6 +127,8 @@ class AuthSection:
 class HttpSection:
     voices_dir: Path | None = None
     """Where uploaded voices are kept.  Left out: no uploads."""
+    voice_aliases: dict[str, str] = field(default_factory=dict)
+    """Other names of voices over HTTP, such as OpenAI's: alloy = "af_heart"."""
     allow_ref_audio_urls: bool = False
     """Whether `ref_audio` may be an https URL, never to a private address."""
 

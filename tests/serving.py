@@ -2,9 +2,11 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
+
+from aiohttp import web
 
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.config import EngineConfig
@@ -21,11 +23,14 @@ async def tone_server(
     config: EngineConfig | None = None,
     options: ServerOptions | None = None,
     tls: ssl.SSLContext | None = None,
+    add_routes: Callable[[web.Application], None] | None = None,
 ) -> AsyncIterator[tuple[str, Server]]:
     clock = MonotonicClock()
     engine = EngineWorker(model or tone.build(), clock, config=config)
     engine.start()
     server = Server(engine, clock, limits, options)
+    if add_routes is not None:
+        add_routes(server.app)
     try:
         async with listening(server, "127.0.0.1", 0, tls=tls) as url:
             yield url, server

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from realtime_tts import auth
-from realtime_tts.assembly import access_rules, key_store, make_tracing, model_options, references, serving
+from realtime_tts.assembly import access_rules, key_store, make_tracing, model_options, references, serving, voice_store
 from realtime_tts.client import Audio, connect
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.config import (
@@ -137,12 +137,13 @@ def test_a_model_is_built_with_what_was_set_and_nothing_else() -> None:
 
 
 async def test_urls_and_uploads_are_only_for_those_who_allowed_them(tmp_path: Path) -> None:
-    closed = references(HttpSection(), tone.info())
+    closed = references(HttpSection(), voice_store(HttpSection(), tone.info()))
     with pytest.raises(InvalidConfig, match="keeps no uploaded voices"):
         await closed("voice:anna")
     with pytest.raises(InvalidConfig, match="fetches no URLs"):
         await closed("https://example.com/a.wav")
-    opened = references(HttpSection(voices_dir=tmp_path / "voices", allow_ref_audio_urls=True), tone.info())
+    section = HttpSection(voices_dir=tmp_path / "voices", allow_ref_audio_urls=True)
+    opened = references(section, voice_store(section, tone.info()))
     with pytest.raises(InvalidConfig, match="no uploaded voice 'anna'"):
         await opened("voice:anna")
     with pytest.raises(InvalidConfig, match="only https URLs"):
@@ -152,7 +153,7 @@ async def test_urls_and_uploads_are_only_for_those_who_allowed_them(tmp_path: Pa
 def test_a_folder_of_voices_that_cannot_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidSetting, match=re.escape(str(tmp_path / "file"))):
-        references(HttpSection(voices_dir=tmp_path / "file"), tone.info())
+        voice_store(HttpSection(voices_dir=tmp_path / "file"), tone.info())
 
 
 def test_without_an_endpoint_nothing_is_traced() -> None:

@@ -52,8 +52,8 @@ def add_echo(app: web.Application) -> None:
 
 @asynccontextmanager
 async def guarded(**limits: Any) -> AsyncIterator[tuple[str, Server]]:
-    options = ServerOptions(access=RULES, add_routes=add_echo, metrics_text=lambda: b"up 1\n")
-    async with tone_server(limits=ServerLimits(**limits), options=options) as (url, server):
+    options = ServerOptions(access=RULES, metrics_text=lambda: b"up 1\n")
+    async with tone_server(limits=ServerLimits(**limits), options=options, add_routes=add_echo) as (url, server):
         yield url, server
 
 

@@ -5,6 +5,7 @@ import io
 import random
 import wave
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -258,7 +259,7 @@ class Dawdler(BaseClient):
 async def test_the_longest_sentence_at_the_slowest_pace_is_spoken_to_its_end(url: str, streamed: bool) -> None:
     """77 s of sound: more than may wait unsent where it is streamed, and all of it where it is not."""
     text = "word " * 58 + "ends."
-    wishes = {"response_format": "pcm" if streamed else "wav", "stream_audio": streamed, "speed": 0.25}
+    wishes: dict[str, Any] = {"response_format": "pcm" if streamed else "wav", "stream_audio": streamed, "speed": 0.25}
     async with connect(url, **wishes) as session, asyncio.timeout(30):
         await session.send_text(text)
         await session.done()

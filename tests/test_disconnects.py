@@ -14,11 +14,12 @@ import pytest
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.state import RequestState, Stream
 from realtime_tts.engine.worker import EngineWorker
-from realtime_tts.server import ServerLimits, WebSocketTransport
+from realtime_tts.server import ServerLimits
 from realtime_tts.session.connection import Connection
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.session import Session
 from realtime_tts.session.utterance import SentenceJob, Utterance
+from realtime_tts.ws_transport import WebSocketTransport
 from tests.base_client import PATH, base_client, character_by_character, raw_socket, word_by_word
 from tests.fakes import slots, spoken_pcm, until
 from tests.neighbour import STREAM, attacked

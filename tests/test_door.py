@@ -15,7 +15,7 @@ from aiohttp import web
 
 from realtime_tts.door import DoorLimits, allow_open_files, tls_context
 from realtime_tts.errors import UnusableCertificate
-from realtime_tts.server import ServerLimits, ServerOptions
+from realtime_tts.server import ServerLimits
 from tests.base_client import base_client, ws_url
 from tests.fakes import spoken_pcm, until
 from tests.serving import bare_exchange, status_of, tone_server
@@ -93,9 +93,8 @@ async def test_who_never_finishes_a_body_is_dropped(header: bytes, caplog: pytes
     def add_routes(app: web.Application) -> None:
         app.router.add_post("/v1/read", read)
 
-    options = ServerOptions(add_routes=add_routes)
     async with (
-        tone_server(limits=limits(body_timeout_s=0.2), options=options) as (url, server),
+        tone_server(limits=limits(body_timeout_s=0.2), add_routes=add_routes) as (url, server),
         open_socket(url) as (reader, writer),
     ):
         writer.write(b"POST /v1/read HTTP/1.1\r\nHost: localhost\r\n" + header + b"\r\n\r\n5\r\nabc")

@@ -118,7 +118,7 @@ async def test_a_request_at_work_is_waited_for() -> None:
         async with aiohttp.ClientSession() as session, session.post(f"{url}/v1/work") as response:
             return await response.text()
 
-    async with tone_server(options=ServerOptions(add_routes=add_routes)) as (url, server):
+    async with tone_server(add_routes=add_routes) as (url, server):
         asking = asyncio.create_task(ask(url))
         await begun.wait()
         draining = asyncio.create_task(server.drain(PATIENCE_S))

@@ -71,7 +71,9 @@ async def test_voices_are_listed(url: str) -> None:
         answer = await response.json()
     assert answer["model"] == "tone"
     assert answer["default"] == "tone_low"
-    assert answer["voices"] == [{"name": voice.name, "language": voice.language} for voice in tone.VOICES]
+    assert answer["voices"] == [
+        {"name": voice.name, "language": voice.language, "uploaded": False} for voice in tone.VOICES
+    ]
 
 
 async def test_the_demo_page_and_its_files_are_served_with_a_strict_policy(url: str) -> None:

@@ -17,14 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realtime_tts.audio.pcm import Float32
-from realtime_tts.errors import InvalidConfig, UnknownVoice
+from realtime_tts.errors import InvalidConfig, UnknownVoice, VoiceExists, VoiceStoreFull
 from realtime_tts.voice_store import (
     References,
     StoredVoice,
-    VoiceExists,
     VoiceLimits,
     VoiceStore,
-    VoiceStoreFull,
 )
 
 CONSENT = "I am the speaker, and I agree."

@@ -1,6 +1,6 @@
 """How much one session may ask for.  Announced to the client in `session.created`."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +28,8 @@ class SessionLimits:
     idle_s: float = 600.0
     """Client pools hold sockets for 300-600 s between turns."""
     session_s: float = 4 * 3600.0
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value < 0 or (value == 0 and name != "sentences_ahead"):
+                raise ValueError(f"{name} must be positive, got {value}")

@@ -134,7 +134,7 @@ class Pronunciations:
         for length in self._lengths[folded[start]]:
             end = start + length
             words = self._by_folded.get(folded[start:end])
-            if words is None or _runs_on(text, end) or _CONTRACTION.match(text, end):
+            if words is None or end > len(text) or _runs_on(text, end) or _CONTRACTION.match(text, end):
                 continue
             if word := _as_written(words, _spaced(text[start:end])):
                 said = self.words[word]

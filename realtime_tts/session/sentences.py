@@ -62,8 +62,8 @@ _WIDE_MARK = re.compile(r"[^\w\s,]")
 _PAIRED = re.compile(r"""["'`“”‘’‚‛„‟«»‹›(){}\[\]「」『』（）【】〈〉《》〔〕｢｣]""")
 _CONTEXT_CHARS = 80
 
-# A text that begins with an item of a list is cut at the next items too, marked or not: "a) one b) two".
-_ITEM = re.compile(r"\s*(?:[^\w\s]\s|\W?\w{1,5}[.)\]:-])")
+# Text with items of a list is cut at the next items too, marked or not: "a) one b) two".
+_ITEM = re.compile(r"\s*(?:[^\w\s]\s|\W?\d{1,4}[.)\]:-])")
 
 # Same-length stand-ins.  sentencex (1.0.32) panics, beyond any `except Exception`, at white space of several bytes
 # before a mark ("A\u2028."), and refuses lone surrogates.
@@ -283,7 +283,7 @@ class SentenceSplitter:
 
     def _mark(self, text: str) -> re.Pattern[str]:
         """What must be in `text` for a sentence to end there."""
-        return _WIDE_MARK if self._has_odd_marks or _ITEM.match(text) else _MARK
+        return _WIDE_MARK if self._has_odd_marks or ")" in text or _ITEM.match(text) else _MARK
 
     def _continues(self, window: str, end: int) -> bool:
         if self._not_an_end.search(window, 0, end):

@@ -15,6 +15,9 @@ class SourceMap:
         self._end: list[int | None] = []
         self.total = 0
 
+    def __len__(self) -> int:
+        return len(self._clean)
+
     def copied(self, source: int, chars: int) -> None:
         """`chars` characters, as received at `source`."""
         if not self._end or self._end[-1] is not None or self._source[-1] + self.total - self._clean[-1] != source:

@@ -101,6 +101,16 @@ class TextCleaner:
         self._after_picture = self._in_url = False
         return clean
 
+    @property
+    def held_chars(self) -> int:
+        """Characters received of which nothing is decided yet."""
+        return len(self._text) - self._at
+
+    @property
+    def mapped_stretches(self) -> int:
+        """What is kept to know where clean text came from."""
+        return len(self._map)
+
     def source(self, offset: int) -> int:
         """Where the character at `offset` of the clean text came from, in the text as received."""
         return self._map.source(offset) if self._filters else offset

@@ -30,6 +30,8 @@ def start() -> AudioStart:
         channels=1,
         utterance_index=0,
         text_span=(0, 6),
+        frame_header=False,
+        context_number=0,
     )
 
 
@@ -70,7 +72,11 @@ def session_done(ttfp_ms: float | None = 300) -> SessionDone:
         continuity_ok=True,
     )
     return SessionDone(
-        total_sentences=1, utterance_index=0, usage=Usage(characters=6, audio_ms=0), continuity=continuity
+        total_sentences=1,
+        utterance_index=0,
+        reason="complete",
+        usage=Usage(characters=6, audio_ms=0),
+        continuity=continuity,
     )
 
 

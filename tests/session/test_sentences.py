@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.session.sentences import Sentence, SentenceSplitter, is_speakable
+from realtime_tts.session.sentences import Granularity, Sentence, SentenceSplitter, is_speakable
 
 # language, text, its sentences.  The first group is the "Text" part of the lessons, line by line.
 TABLE: list[tuple[str, str, list[str]]] = [
@@ -103,9 +103,11 @@ texts = st.one_of(
 )
 
 
-def split(text: str, slices: list[str], *, language: str, max_chars: int) -> list[Sentence]:
+def split(
+    text: str, slices: list[str], *, language: str, max_chars: int, granularity: Granularity = "sentence"
+) -> list[Sentence]:
     assert "".join(slices) == text
-    splitter = SentenceSplitter(language=language, max_chars=max_chars)
+    splitter = SentenceSplitter(language=language, max_chars=max_chars, granularity=granularity)
     sentences = []
     for piece in slices:
         sentences += splitter.push(piece)
@@ -124,10 +126,10 @@ def repaired(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def check(text: str, cuts: list[int], language: str, max_chars: int) -> None:
-    whole = split(text, [text], language=language, max_chars=max_chars)
-    assert split(text, list(text), language=language, max_chars=max_chars) == whole
-    assert split(text, sliced(text, cuts), language=language, max_chars=max_chars) == whole
+def check(text: str, cuts: list[int], language: str, max_chars: int, granularity: Granularity = "sentence") -> None:
+    whole = split(text, [text], language=language, max_chars=max_chars, granularity=granularity)
+    assert split(text, list(text), language=language, max_chars=max_chars, granularity=granularity) == whole
+    assert split(text, sliced(text, cuts), language=language, max_chars=max_chars, granularity=granularity) == whole
     assert [sentence.index for sentence in whole] == list(range(len(whole)))
     previous_end = 0
     for sentence in whole:
@@ -135,7 +137,7 @@ def check(text: str, cuts: list[int], language: str, max_chars: int) -> None:
         assert not text[previous_end : sentence.start].strip()  # only white space is dropped
         assert sentence.text == repaired(text[sentence.start : sentence.end])
         assert sentence.text.strip() == sentence.text
-        assert not set(sentence.text) & {"\n", "\r", "\u2028"}
+        assert granularity == "none" or not set(sentence.text) & {"\n", "\r", "\u2028"}
         previous_end = sentence.end
     assert not text[previous_end:].strip()
 
@@ -146,12 +148,15 @@ def check(text: str, cuts: list[int], language: str, max_chars: int) -> None:
     cuts=st.lists(st.integers(0, 10_000), max_size=12),
     language=st.sampled_from(LANGUAGES),
     max_chars=st.sampled_from([2, 3, 7, 20, 60, 400]),
+    granularity=st.sampled_from(["sentence", "sentence", "clause", "none"]),
 )
-@example(text="A\u2028. B\u00a0.", cuts=[], language="en", max_chars=400)  # sentencex 1.0.32 panics on these
+@example(
+    text="A\u2028. B\u00a0.", cuts=[], language="en", max_chars=400, granularity="sentence"
+)  # sentencex 1.0.32 panics on these
 def test_any_slicing_gives_the_same_sentences_which_lose_nothing(
-    text: str, cuts: list[int], language: str, max_chars: int
+    text: str, cuts: list[int], language: str, max_chars: int, granularity: Granularity
 ) -> None:
-    check(text, cuts, language, max_chars)
+    check(text, cuts, language, max_chars, granularity)
 
 
 def test_any_slicing_of_long_token_streams_gives_the_same_sentences() -> None:
@@ -159,7 +164,8 @@ def test_any_slicing_of_long_token_streams_gives_the_same_sentences() -> None:
     for _ in range(150):
         text = "".join(chance.choice(ATOMS) + chance.choice(["", " "]) for _ in range(200))
         cuts = [chance.randrange(len(text) + 1) for _ in range(60)]
-        check(text, cuts, chance.choice(LANGUAGES), chance.choice([30, 120, 400]))
+        granularity: Granularity = chance.choice(["sentence", "sentence", "clause", "none"])
+        check(text, cuts, chance.choice(LANGUAGES), chance.choice([30, 120, 400]), granularity)
 
 
 @pytest.mark.parametrize(("language", "text", "expected"), TABLE)
@@ -240,7 +246,7 @@ def test_a_surrogate_pair_cut_in_two_is_joined_and_a_lone_one_is_replaced() -> N
     assert splitter.finish() == [Sentence(1, "Then we", 13, 20)]
 
 
-def test_after_a_flush_the_next_utterance_counts_from_zero() -> None:
+def test_after_the_end_the_next_utterance_counts_from_zero() -> None:
     splitter = SentenceSplitter()
     splitter.push(" One. Two")
     assert splitter.finish() == [Sentence(0, "One.", 1, 5), Sentence(1, "Two", 6, 9)]
@@ -285,3 +291,60 @@ def test_every_segment_is_returned_even_one_that_cannot_be_spoken() -> None:
     sentences = split("Great! 🎉", ["Great! 🎉"], language="en", max_chars=400)
     assert [(sentence.text, is_speakable(sentence.text)) for sentence in sentences] == [("Great!", True), ("🎉", False)]
     assert re.sub(r"\s", "", "".join(sentence.text for sentence in sentences)) == "Great!🎉"
+
+
+# Clauses are parted by "|".
+CLAUSES = [
+    "Well, I think so,| but not today;| or maybe — just so.| Yes.",
+    "Paris, France, is large,| and it costs 1,000:| not 3–5 euros (or so),| Bob.",
+    "He came at last—|we had waited—|and sat down.",
+    "然而，今天天气真的很好，|我们去公园散步；|你来吗？|好",
+    "一共有１，０００个人来了，|好",
+    "هذا هو الكتاب الجديد،| وهو جيد.| نعم",
+    "He said it was fine.| So, we all left,| she stayed.",
+    "At 10:30 or so,| p.m. or not, Dr. Smith went home,| alone.",
+]
+
+
+@pytest.mark.parametrize("clauses", CLAUSES)
+def test_clauses_are_cut_where_they_are_long_enough_to_be_spoken(clauses: str) -> None:
+    text, expected = clauses.replace("|", ""), [clause.strip() for clause in clauses.split("|")]
+    for size in (1, 5, 1000):
+        slices = [text[at : at + size] for at in range(0, len(text), size)]
+        spoken = split(text, slices, language="en", max_chars=400, granularity="clause")
+        assert [sentence.text for sentence in spoken] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "released_by"), [("I think so too, ", " "), ("今天天气真好，我", "我"), ("So it was at last—a", "a")]
+)
+def test_a_clause_is_released_by_the_first_character_behind_it(text: str, released_by: str) -> None:
+    splitter = SentenceSplitter(granularity="clause")
+    assert [(char, at) for at, char in enumerate(text) if splitter.push(char)] == [(released_by, len(text) - 1)]
+
+
+def test_with_no_granularity_only_a_flush_and_the_longest_length_cut() -> None:
+    splitter = SentenceSplitter(granularity="none", max_chars=30)
+    assert splitter.push("One. Two!\nThree。好") == []
+    assert splitter.flush() == [Sentence(0, "One. Two!\nThree。好", 0, 17)]
+    assert [each.text for each in splitter.push(" Four is here. Five is here. Six is here.")] == [
+        "Four is here. Five is here."
+    ]
+    assert [each.text for each in splitter.finish()] == ["Six is here."]
+
+
+def test_after_a_flush_the_utterance_goes_on() -> None:
+    splitter = SentenceSplitter()
+    splitter.push(" One. Two")
+    assert splitter.flush() == [Sentence(0, "One.", 1, 5), Sentence(1, "Two", 6, 9)]
+    assert splitter.flush() == []
+    assert splitter.pending_chars == 0
+    splitter.push(" more")
+    assert splitter.finish() == [Sentence(2, "more", 10, 14)]
+
+
+def test_items_of_a_list_in_one_line_are_cut_as_before() -> None:
+    assert [each.text for each in split("a) one b) two", ["a) one b) two"], language="en", max_chars=400)] == [
+        "a) one",
+        "b) two",
+    ]
