@@ -59,7 +59,7 @@ _MARK = re.compile(
 _WIDE_MARK = re.compile(r"[^\w\s,]")
 
 # Where none of these is, what ends at a mark depends on the text around it alone: a few words, of bounded length.
-_PAIRED = re.compile(r"""["'`“”‘’‚‛„‟«»‹›(){}\[\]「」『』（）【】〈〉《》〔〕｢｣]""")
+_PAIRED = re.compile(r"""["'`“”‘’‚‛„‟«»‹›(){}\[\]「」『』（）【】〈〉《》〔〕｢｣¿¡]""")
 _CONTEXT_CHARS = 80
 
 # Text with items of a list is cut at the next items too, marked or not: "a) one b) two".
@@ -278,8 +278,10 @@ class SentenceSplitter:
         if len(segments) < 2:
             return []
         ends = [context + end for end in accumulate(map(len, segments))][:-1]
-        ends = [opener.start() if (opener := _OPENER.search(window, max(0, end - 40), end)) else end for end in ends]
-        return [end for end in sorted(set(ends)) if not self._continues(window, end)]
+        if _PAIRED.search(window):
+            openers = [_OPENER.search(window, max(0, end - 40), end) for end in ends]
+            ends = sorted({opener.start() if opener else end for opener, end in zip(openers, ends, strict=True)})
+        return [end for end in ends if not self._continues(window, end)]
 
     def _mark(self, text: str) -> re.Pattern[str]:
         """What must be in `text` for a sentence to end there."""

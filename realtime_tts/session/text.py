@@ -16,10 +16,7 @@ from enum import StrEnum
 from functools import cache
 
 from realtime_tts.session import text_marks as marks
-from realtime_tts.session.source_map import SourceMap
-
-_CLOSERS = ".,;:!?…)]}»”’。，、！？；：）」』"
-_OPENERS = "([{«“‘（「『"
+from realtime_tts.session.text_scanner import NeedsMoreError, TextScanner, is_word
 
 
 class TextFilter(StrEnum):
@@ -43,33 +40,20 @@ class TextFilter(StrEnum):
     TAGS = "tags"
 
 
-class _NeedsMoreError(Exception):
-    """What comes next cannot be told from what has come."""
-
-
-class TextCleaner:
+class TextCleaner(TextScanner):
     """The clean-up of one utterance's text.  Time is linear in it; at most some 2000 characters are held back."""
 
     def __init__(self, filters: frozenset[TextFilter]) -> None:
         self._filters = filters
         self._markdown = TextFilter.MARKDOWN in filters
-        self._map = SourceMap()
-        # text[0] is context: the character before text[1], which was received at origin + 1.
-        self._text, self._at, self._origin = "\n", 1, -1
-        self._out: list[str] = []
-        self._last = ""  # character of the clean text
-        self._final = False  # nothing follows text[limit]: the end, or that of a link's text
-        self._limit = 1
-        self._skips: list[tuple[int, int, str]] = []  # ends of links, as received, with gaps; the next on top
-        # Where a mark has left a hole: what goes there between two words, and since where.
-        self._gap, self._gap_at = "", 0
+        super().__init__()
         self._line_start = not filters.isdisjoint((TextFilter.MARKDOWN, TextFilter.CODE))
         self._mode = "plain"  # or heading, table, code: up to the end of the line
         self._code_ticks = 0
         self._star_open = False
         self._cell_from = 0
         self._after_picture = False
-        self._in_url = False
+        self._in_url = False  # behind a host
         self._unspoken_until: re.Pattern[str] | None = None
         self._fence: tuple[re.Pattern[str], re.Pattern[str]] | None = None
         self._handlers = self._make_handlers()
@@ -101,51 +85,15 @@ class TextCleaner:
         self._after_picture = self._in_url = False
         return clean
 
-    @property
-    def held_chars(self) -> int:
-        """Characters received of which nothing is decided yet."""
-        return len(self._text) - self._at
-
-    @property
-    def mapped_stretches(self) -> int:
-        """What is kept to know where clean text came from."""
-        return len(self._map)
-
     def source(self, offset: int) -> int:
         """Where the character at `offset` of the clean text came from, in the text as received."""
-        return self._map.source(offset) if self._filters else offset
+        return super().source(offset) if self._filters else offset
 
     def source_end(self, offset: int) -> int:
         """For the exclusive end of a span: right behind what gave the character at `offset - 1`."""
-        return self._map.source_end(offset) if self._filters else offset
-
-    def forget(self, offset: int) -> None:
-        """No offset of the clean text below this one will be asked for again."""
-        if self._filters:
-            self._map.forget(offset)
+        return super().source_end(offset) if self._filters else offset
 
     # -- The loop ------------------------------------------------------------------------------------------------------
-
-    def _run(self, *, final: bool) -> str:
-        try:
-            while True:
-                end = self._skips[-1][0] - self._origin if self._skips else len(self._text)
-                self._limit, self._final = end, final or bool(self._skips)
-                if self._at < end:
-                    self._step()
-                elif self._skips:
-                    _, end, gap = self._skips.pop()
-                    self._drop(end - self._origin, gap)
-                    self._after_picture = self._in_url = False
-                else:
-                    break
-        except _NeedsMoreError:
-            pass
-        done = self._at - 1
-        self._text, self._origin, self._at = self._text[done:], self._origin + done, 1
-        clean = "".join(self._out)
-        self._out.clear()
-        return clean
 
     def _step(self) -> None:
         """Takes one thing from the text, or raises and leaves everything as it is."""
@@ -165,76 +113,8 @@ class TextCleaner:
             if found:
                 self._handlers.get(self._text[self._at], self._on_picture)()
 
-    def _look(self, pattern: re.Pattern[str], head: re.Pattern[str], max_chars: int) -> re.Match[str] | None:
-        """`pattern` here, in at most `max_chars`; raises where only its beginning, `head`, has come."""
-        end = min(self._limit, self._at + max_chars)
-        if head.match(self._text, self._at, end):
-            if end == self._at + max_chars:
-                return None
-            self._want_more()
-        return pattern.match(self._text, self._at, end)
-
-    def _want_more(self) -> None:
-        if not self._final:
-            raise _NeedsMoreError
-
-    def _char(self, at: int) -> str:
-        """The character there, or "" where the text has ended."""
-        if at < self._limit:
-            return self._text[at]
-        self._want_more()
-        return ""
-
-    def _run_end(self, char: str) -> int:
-        end = self._at
-        while end < self._limit and self._text[end] == char:
-            end += 1
-        return end
-
-    def _pass(self, end: int) -> None:
-        """The text up to `end` is to be spoken as it is."""
-        if self._gap and self._at < end and self._fill_gap(self._text[self._at]):
-            self._at += 1
-        if self._at < end:
-            self._out.append(self._text[self._at : end])
-            self._map.copied(self._origin + self._at, end - self._at)
-            self._last = self._text[end - 1]
-            self._at = end
-
-    def _replace(self, end: int, spoken: str) -> None:
-        """`spoken` stands for the text up to `end`."""
-        self._out.append(spoken)
-        self._map.replaced(self._origin + self._at, self._origin + end, len(spoken))
-        self._last = spoken[-1:] or self._last
-        self._gap = ""
-        self._at = end
-
-    def _drop(self, end: int, gap: str = "") -> None:
-        if gap and self._gap not in ("\n", ", "):
-            self._gap_at = self._gap_at if self._gap else self._origin + self._at
-            self._gap = gap
-        self._at = end
-
-    def _fill_gap(self, first: str) -> bool:
-        """Keeps `first` apart where a mark has done so.  Returns whether it is a space too many."""
-        gap, self._gap = self._gap, ""
-        last = self._last
-        if gap in ("\n", ", ") and last not in ("", "\n"):
-            if first not in "\r\n":
-                self._insert(gap)
-        elif not last or last.isspace():
-            return first == " "
-        elif gap == "digits":
-            if _is_word(last) and _is_word(first) and (last.isdigit() or first.isdigit()):
-                self._insert(" ")
-        elif not first.isspace() and first not in _CLOSERS and last not in _OPENERS:
-            self._insert(" ")
-        return False
-
-    def _insert(self, gap: str) -> None:
-        self._out.append(gap)
-        self._map.replaced(self._gap_at, self._origin + self._at, len(gap))
-        self._last = gap[-1]
+    def _left_inner_text(self) -> None:
+        self._after_picture = self._in_url = False
 
     # -- Lines ---------------------------------------------------------------------------------------------------------
 
@@ -321,9 +201,9 @@ class TextCleaner:
             stays = before.isdigit() and after.isdigit()
             self._star_open = stays
             return stays
-        if (_is_word(before) or before in ")]") and (_is_word(after) or after in "([-+√"):
+        if (is_word(before) or before in ")]") and (is_word(after) or after in "([-+√"):
             return True
-        self._star_open = not _is_word(before)
+        self._star_open = not is_word(before)
         return False
 
     def _on_underscore(self) -> None:
@@ -331,7 +211,7 @@ class TextCleaner:
         before = self._text[self._at - 1]
         if before == "_" or end - self._at > 3:
             self._drop(end, "digits")
-        elif _is_word(before) and _is_word(self._char(end)):
+        elif is_word(before) and is_word(self._char(end)):
             self._pass(end)
         else:
             self._char(end)
@@ -394,7 +274,7 @@ class TextCleaner:
         held = None if self._final else closing_head.search(self._text, self._at, self._limit)
         pass_on(held.start() if held else self._limit)
         if held:
-            raise _NeedsMoreError
+            raise NeedsMoreError
 
     # -- Links and addresses -------------------------------------------------------------------------------------------
 
@@ -466,7 +346,7 @@ class TextCleaner:
         own_end = self._at + len(rest.group().rstrip(marks.URL_LAST))
         if rest.end() == self._limit and not self._final:
             self._drop(max(own_end, rest.end() - marks.MAX_URL_LAST_CHARS))
-            raise _NeedsMoreError
+            raise NeedsMoreError
         self._drop(max(own_end, rest.end() - marks.MAX_URL_LAST_CHARS))
         self._in_url = False
 
@@ -502,7 +382,7 @@ class TextCleaner:
         else:
             # Also at a flush: the closing tag may be half there.
             self._drop(max(self._at, self._limit - marks.MAX_CLOSING_TAG_CHARS))
-            raise _NeedsMoreError
+            raise NeedsMoreError
 
     def _on_entity(self) -> None:
         found = self._look(marks.ENTITY, marks.ENTITY_HEAD, marks.MAX_ENTITY_CHARS)
@@ -538,11 +418,6 @@ class TextCleaner:
         if self._text[self._at] == "\udb40":
             self._char(self._at + 1)
         self._after_picture = False
-
-
-def _is_word(char: str) -> bool:
-    """Whether it makes one word with a neighbour of its kind."""
-    return char.isalnum() and not marks.UNSPACED.match(char)
 
 
 @cache

@@ -25,7 +25,7 @@ _EMOJI_TAIL = "\u200d\ufe0e\ufe0f\u20e3\U000e0020-\U000e007f"
 _PAIR = "[\ud83c-\ud83e][\udc00-\udfff]"
 EMOJI = re.compile(f"[{PICTURES}]|{_PAIR}|[{TEXT_PICTURES}]\ufe0f|[0-9#*]\ufe0f?\u20e3")
 EMOJI_HEAD = re.compile(f"[{TEXT_PICTURES}0-9#*]\\Z|[0-9#*]\ufe0f\\Z|[\ud83c-\ud83e]\\Z")
-EMOJI_MORE = re.compile(f"(?:[{_EMOJI_TAIL}]|(?<=\u200d)[{TEXT_PICTURES}]|\udb40[\udc20-\udc7f])++")
+EMOJI_MORE = re.compile(f"(?:[{_EMOJI_TAIL}{PICTURES}]|{_PAIR}|(?<=\u200d)[{TEXT_PICTURES}]|\udb40[\udc20-\udc7f])++")
 """Behind a picture."""
 
 # -- Markdown ---------------------------------------------------------------------------------------------------------

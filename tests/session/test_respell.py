@@ -112,7 +112,7 @@ def test_the_word_as_written_goes_before_its_like() -> None:
     ],
 )
 def test_what_cannot_be_said_is_refused(words: dict[str, str]) -> None:
-    with pytest.raises(InvalidConfig, match="^pronunciations: "):
+    with pytest.raises(InvalidConfig, match=r"^pronunciations: "):
         Pronunciations(words)
 
 

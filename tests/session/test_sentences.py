@@ -344,7 +344,7 @@ def test_after_a_flush_the_utterance_goes_on() -> None:
 
 
 def test_items_of_a_list_in_one_line_are_cut_as_before() -> None:
-    assert [each.text for each in split("a) one b) two", ["a) one b) two"], language="en", max_chars=400)] == [
-        "a) one",
-        "b) two",
+    assert [each.text for each in split("a) One b) Two", ["a) One b) Two"], language="en", max_chars=400)] == [
+        "a) One",
+        "b) Two",
     ]
