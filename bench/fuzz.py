@@ -82,7 +82,7 @@ def _sentences(slices: list[str], filters: frozenset[TextFilter], language: str)
     for each in slices:
         found += splitter.push(cleaner.push(each))
     found += splitter.push(cleaner.flush())
-    found += splitter.flush()
+    found += splitter.finish()
     return [(each.text, (cleaner.source(each.start), cleaner.source_end(each.end))) for each in found]
 
 

@@ -251,7 +251,7 @@ async def test_text_without_words_is_a_warning_and_not_silence(text: str) -> Non
         await goes_on(client)
 
 
-async def test_fifty_thousand_lines_without_a_word_are_one_warning() -> None:
+async def test_fifty_thousand_lines_without_a_word_are_few_warnings() -> None:
     async with attacked() as url, base_client(url, **STREAM) as client:
         utterance = await client.speak("!\n" * 40_000)
         assert utterance.done["total_sentences"] == 0

@@ -19,7 +19,7 @@ LAYERS = [
 ]
 """From the ground up.  `client` stands beside the server: it speaks the protocol, and knows nothing of aiohttp."""
 
-HEAVY = {"torch", "onnxruntime", "onnx", "transformers", "vllm", "sanotts"}
+HEAVY = {"torch", "onnxruntime", "onnx", "transformers", "vllm", "sanotts", "safetensors", "tokenizers"}
 HEAVY_PLACES = ("engine/models/", "engine/cuda_graph.py", "engine/executor.py")
 
 

@@ -31,6 +31,8 @@ class ModelInfo:
     samples_per_frame: int
     voices: tuple[Voice, ...]
     default_voice: str | None
+    languages: tuple[str, ...] = ()
+    """Primary BCP-47 subtags that it speaks beside those of its voices."""
     fields: frozenset[str] = frozenset()
     """The optional fields of `session.config` that it honours, by their names on the wire: speed, seed, temperature,
     top_k, top_p, repetition_penalty, max_new_tokens, instructions, ref_audio, ref_text, x_vector_only_mode,

@@ -148,6 +148,9 @@ class Connection:
                 self._sooner.set()
             # Frames that are there already come without a wait: a flood of them would hold up all other sessions.
             await asyncio.sleep(0)
+            while self._session.backlogged:
+                self._decide(self._session.work_off)
+                await asyncio.sleep(0)
 
     async def _write(self) -> None:
         while True:

@@ -1,5 +1,6 @@
 """What is said in a session: its contexts, their utterances and tracks, and all that waits to be sent, in order."""
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from realtime_tts.session.context import Cancellation, Context
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import AudioCancelled, ServerWarning, printable, sendable
 from realtime_tts.session.outputs import Close, Command, EndStream, Send
+from realtime_tts.session.respell import Respelled
 from realtime_tts.session.sentences import Sentence, SentenceSplitter, is_speakable
 from realtime_tts.session.settings import AUTO, SessionSettings, primary_language
 from realtime_tts.session.text import TextCleaner
@@ -27,6 +29,11 @@ from realtime_tts.session.utterance import (
     Utterance,
 )
 
+BLOCK_CHARS = 4096
+"""Of text that are cut into sentences at a time: 5 to 20 ms of work for sentences of one letter."""
+MAX_RESPELLED = 4
+"""Times as long as a sentence may be: what pronunciations may make of one."""
+_LINE_BREAK = re.compile(r"[\r\n]")
 MAX_REMEMBERED_CONTEXTS = 64
 """Closed ones whose sound may still be playing somewhere."""
 
@@ -145,7 +152,24 @@ class Dialogue:
         utterance.received.append(text)
         utterance.characters += len(text)
         context.buffered_s = now_s
-        sentences = utterance.splitter.push(utterance.cleaner.push(text))
+        utterance.unread += text
+        yield from self._read_on(context, utterance, now_s)
+
+    @property
+    def backlogged(self) -> bool:
+        """Whether `work_off` has something to do."""
+        return any(each.writing is not None and each.writing.unread for each in self._contexts.values())
+
+    def work_off(self, now_s: float) -> Iterator[Command]:
+        """Cuts some more of a long message into sentences: all of it at once would hold up all other sessions."""
+        for context in list(self._contexts.values()):
+            if context.writing is not None and context.writing.unread:
+                yield from self._read_on(context, context.writing, now_s)
+                return
+
+    def _read_on(self, context: Context, utterance: Utterance, now_s: float) -> Iterator[Command]:
+        block, utterance.unread = utterance.unread[:BLOCK_CHARS], utterance.unread[BLOCK_CHARS:]
+        sentences = utterance.splitter.push(utterance.cleaner.push(block))
         yield from self._on_sentences(context, utterance, sentences, now_s)
 
     def _check_room(self, context: Context, text: str) -> None:
@@ -172,6 +196,8 @@ class Dialogue:
 
     def _flush(self, context: Context, utterance: Utterance, now_s: float) -> Iterator[Command]:
         context.buffered_s = None
+        while utterance.unread:
+            yield from self._read_on(context, utterance, now_s)
         sentences = utterance.splitter.push(utterance.cleaner.flush())
         sentences += utterance.splitter.flush()
         yield from self._on_sentences(context, utterance, sentences, now_s)
@@ -279,11 +305,13 @@ class Dialogue:
     def _make_job(self, context: Context, utterance: Utterance, sentence: Sentence, now_s: float) -> SentenceJob:
         settings = utterance.settings
         respelled = settings.pronunciations.respell(sentence.text)
+        if len(respelled.text) > MAX_RESPELLED * self._limits.max_sentence_chars:
+            respelled = Respelled(sentence.text)  # it would be more than the model was asked to be ready for
         has_speed = "speed" in self._info.fields
         request = SynthesisRequest(
             request_id=f"{self._session_id}/{self._request_count}",
             stream_id=context.track.stream_id,
-            text=respelled.text,
+            text=_LINE_BREAK.sub(" ", respelled.text),  # inside of what is cut only on request
             voice=settings.voice or "",  # a recording's, then
             utterance_index=utterance.index,
             streamed=settings.stream_audio,

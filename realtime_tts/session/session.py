@@ -97,6 +97,14 @@ class Session:
         """Messages and packets that wait to be sent."""
         return len(self._dialogue.outgoing)
 
+    @property
+    def backlogged(self) -> bool:
+        """Whether `work_off` has something to do: a long message is taken in by and by."""
+        return not self.closed and self._dialogue.backlogged
+
+    def work_off(self, now_s: float) -> list[Command]:
+        return [*self._dialogue.work_off(now_s), *self._advance()]
+
     def next(self) -> Outgoing | None:
         """Takes what is to be sent next; from here on it counts as sent."""
         return self._dialogue.next()

@@ -189,7 +189,7 @@ def _language(name: str, info: ModelInfo) -> str:
     if name.lower() == AUTO.lower():
         return AUTO
     primary = primary_language(name)
-    spoken = {primary_language(voice.language) for voice in info.voices}
+    spoken = {primary_language(voice.language) for voice in info.voices} | set(info.languages)
     if primary not in spoken:
         raise InvalidConfig(
             f"language: {info.name} has no voice for {printable(name)!r}; it speaks {', '.join(sorted(spoken))}"

@@ -70,7 +70,7 @@ UNSPACED = re.compile(
 
 # -- Addresses --------------------------------------------------------------------------------------------------------
 
-_HOST_CHARS = "A-Za-z0-9\u00c0-\u024f\u0370-\u052f._~%-"
+_HOST_CHARS = r"A-Za-z0-9\u00c0-\u024f\u0370-\u052f._~%\-"
 _HEADS = sorted(
     {scheme[1:end] for scheme in ("https://", "http://", "ftp://", "www.") for end in range(1, len(scheme))}
 )

@@ -100,6 +100,8 @@ class Utterance:
     """When its first text came."""
     received: list[str] = field(default_factory=list)
     """Its text as the client sent it."""
+    unread: str = ""
+    """Of that, what is not yet cut into sentences."""
     characters: int = 0
     jobs: deque["SentenceJob"] = field(default_factory=deque)
     """Sentences not yet wholly passed on, in the order of hearing."""

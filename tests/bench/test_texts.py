@@ -25,7 +25,7 @@ def test_they_last_as_long_as_real_utterances() -> None:
 @pytest.mark.parametrize("text", SENTENCES)
 def test_each_is_one_sentence_to_the_server_and_lasts_what_is_said(text: str) -> None:
     splitter = SentenceSplitter(language="en", max_chars=300)
-    assert [sentence.text for sentence in splitter.push(text) + splitter.flush()] == [text]
+    assert [sentence.text for sentence in splitter.push(text) + splitter.finish()] == [text]
     frames = len(tone.codes(SynthesisRequest("r", "s", text, "tone_low")))
     assert spoken_s(text) == pytest.approx(frames * tone.info().frame_s)
 

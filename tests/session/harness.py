@@ -52,6 +52,8 @@ class Harness:
     def client(self, *messages: dict[str, Any]) -> None:
         for message in messages:
             self.carry_out(self.session.receive(json.dumps(message), self.now_s))
+            while self.session.backlogged:
+                self.carry_out(self.session.work_off(self.now_s))
 
     def text(self, *pieces: str, **fields: Any) -> None:
         self.client(*({"type": "input.text", "text": piece, **fields} for piece in pieces))

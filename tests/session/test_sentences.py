@@ -44,6 +44,7 @@ TABLE: list[tuple[str, str, list[str]]] = [
     ("en", " \n\t ", []),
     ("en", "... !!", ["...", "!!"]),
     ("en", "a\x00b. C d", ["a\x00b.", "C d"]),
+    ("en", "said Dr. 3. No. 3. 3. it", ["said Dr. 3.", "No. 3.", "3. it"]),
     # Marks that stay, neighbours that must not suffer.
     ("en", "What?! No!! Ok… Then.", ["What?!", "No!!", "Ok… Then."]),
     ("en", 'He said "Go." Then (quietly.) he left.', ['He said "Go."', "Then (quietly.) he left."]),
@@ -299,7 +300,8 @@ CLAUSES = [
     "Paris, France, is large,| and it costs 1,000:| not 3–5 euros (or so),| Bob.",
     "He came at last—|we had waited—|and sat down.",
     "然而，今天天气真的很好，|我们去公园散步；|你来吗？|好",
-    "一共有１，０００个人来了，|好",
+    "今天一共有来了１，０００个人，|好",
+    "We read all the pages of 3– 5.| Yes.",
     "هذا هو الكتاب الجديد،| وهو جيد.| نعم",
     "He said it was fine.| So, we all left,| she stayed.",
     "At 10:30 or so,| p.m. or not, Dr. Smith went home,| alone.",

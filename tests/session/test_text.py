@@ -109,6 +109,8 @@ SPOKEN: list[tuple[frozenset[TextFilter], str, str]] = [
     (ALL, "Tom &amp; Jo &lt;x&gt; &#39;q&#x27; &bogus; &", "Tom & Jo <x> 'q' &bogus; &"),
     (ALL, 'a<!-- c -->b<|im_end|>c <break time="1s"/>d', "a b c d"),
     (ALL, "x<script>a<b</script>y<tool_call>{}</tool_call>z <Thinking>no", "x y z "),
+    (ALL, "see [x ```](u)\nmore [https://a.com](u)d [😀](u)\u200db", "see x \nmore a.comd \u200db"),
+    (ALL, "🏴\udb40\udc67\udb40\udc7fa 🙂\u200d\u2194b <think/>c", "a b c"),
     (frozenset([EMOJI]), "**a** 😀b <br> `c` 7", "**a** b <br> `c` 7"),
     (frozenset([TAGS]), "**a**<br>[b](c)", "**a**\n[b](c)"),
     (frozenset([URLS]), "[b](https://www.a.com/c_d) **e**", "[b](a.com) **e**"),
@@ -212,6 +214,8 @@ def test_prose_comes_out_as_it_went_in_and_all_but_its_last_word_at_once(text: s
         ("a *", "*"),
         ("room 5", "5"),
         ("see https://a.b", "https://a.b"),
+        ("see https://a.b/", ""),
+        ("see https://a.b/c.", "."),
         ("see [the", "[the"),
         ("x <b", "<b"),
         ("- ", "- "),
@@ -226,7 +230,8 @@ def test_only_what_may_yet_be_a_mark_is_held_back(text: str, held: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "opening", ["[", "[a](", "![", "<", "<a ", "<a b='", "`", "```", "https://", "&", "a\n|", "#", "<!-- "]
+    "opening",
+    ["[", "[a](", "![", "<", "<a ", "<a b='", "`", "```", "https://", "https://a.b/", "&", "a\n|", "#", "<!-- "],
 )
 @pytest.mark.parametrize("unit", ["x", "*", "[", "-", " ", "😀"])
 def test_what_is_never_closed_is_not_held_for_long(opening: str, unit: str) -> None:
@@ -265,6 +270,9 @@ def test_a_flush_gives_all_and_the_utterance_goes_on() -> None:
     assert cleaner.push("b\n```\nc") + cleaner.flush() == "\nc"
     assert cleaner.push("<think>d</th") + cleaner.flush() == ""
     assert cleaner.push("ink>e") + cleaner.flush() == " e"
+    assert cleaner.push(" https://a.b/c") + cleaner.flush() == " a.b"
+    assert cleaner.push("d 😀") + cleaner.flush() == "d "
+    assert cleaner.push("\ufe0fe") + cleaner.flush() == "\ufe0fe"
 
 
 def test_a_span_of_speech_is_found_in_what_was_received() -> None:

@@ -1,0 +1,171 @@
+"""The shapes of the 12 Hz codec and of the speaker encoder, as their published config files name them.
+
+Read by `config.read_json`.  Where a file leaves a field out, the default here is the one of the reference (PyPI
+`qwen-tts` 0.1.1), so that a file means the same to both.
+"""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Annotated, Literal
+
+import msgspec
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Several = Annotated[int, msgspec.Meta(ge=2)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+Counts = Annotated[tuple[Count, ...], msgspec.Meta(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodecDecoderConfig:
+    """`decoder_config` of `speech_tokenizer/config.json`: codes to sound."""
+
+    codebook_dim: Count
+    codebook_size: Count = 2048
+    num_quantizers: Several = 16
+    latent_dim: Count = 1024
+    hidden_size: Count = 1024
+    intermediate_size: Count = 3072
+    num_hidden_layers: Count = 8
+    num_attention_heads: Count = 16
+    num_key_value_heads: Count = 16
+    head_dim: Count | None = None
+    sliding_window: Several = 72
+    """Positions that a layer looks at, its own among them."""
+    rope_theta: Positive = 10_000.0
+    rms_norm_eps: Positive = 1e-5
+    upsample_rates: Counts = (8, 5, 4, 3)
+    upsampling_ratios: Counts = (2, 2)
+    decoder_dim: Count = 1536
+    hidden_act: Literal["silu"] = "silu"
+    attention_bias: Literal[False] = False
+
+    def __post_init__(self) -> None:
+        if self.codebook_dim % 2:
+            raise ValueError(f"codebook_dim must be even, got {self.codebook_dim}")
+        if self.decoder_dim % 2 ** len(self.upsample_rates):
+            raise ValueError(f"decoder_dim {self.decoder_dim} cannot be halved for each of upsample_rates")
+        _check_heads(self.num_attention_heads, self.num_key_value_heads, self.head_size)
+
+    @property
+    def head_size(self) -> int:
+        return self.head_dim or self.hidden_size // self.num_attention_heads
+
+    @property
+    def samples_per_frame(self) -> int:
+        return prod(self.upsample_rates) * prod(self.upsampling_ratios)
+
+    @property
+    def past_positions(self) -> int:
+        """Positions before the first of a chunk that its attention still sees."""
+        return self.sliding_window - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodecEncoderConfig:
+    """`encoder_config` of `speech_tokenizer/config.json`: sound to codes.  It is that of Mimi without its decoder."""
+
+    sampling_rate: Count = 24_000
+    frame_rate: Positive = 12.5
+    audio_channels: Literal[1] = 1
+    hidden_size: Count = 512
+    num_filters: Several = 64
+    num_residual_layers: Count = 1
+    upsampling_ratios: Counts = (8, 6, 5, 4)
+    """Of the decoder: the encoder goes through them backwards."""
+    kernel_size: Count = 7
+    last_kernel_size: Count = 3
+    residual_kernel_size: Count = 3
+    dilation_growth_rate: Count = 2
+    compress: Count = 2
+    codebook_size: Count = 2048
+    codebook_dim: Count = 256
+    num_quantizers: Several = 32
+    num_semantic_quantizers: Literal[1] = 1
+    vector_quantization_hidden_dimension: Count = 256
+    num_hidden_layers: Count = 8
+    intermediate_size: Count = 2048
+    num_attention_heads: Count = 8
+    num_key_value_heads: Count = 8
+    head_dim: Count | None = None
+    norm_eps: Positive = 1e-5
+    rope_theta: Positive = 10_000.0
+    hidden_act: Literal["gelu"] = "gelu"
+    attention_bias: Literal[False] = False
+    use_causal_conv: Literal[True] = True
+    use_conv_shortcut: Literal[False] = False
+    pad_mode: Literal["constant"] = "constant"
+
+    def __post_init__(self) -> None:
+        _check_heads(self.num_attention_heads, self.num_key_value_heads, self.head_size)
+        if not self.codebook_dim == self.vector_quantization_hidden_dimension != self.hidden_size:
+            raise ValueError("codebook_dim must be vector_quantization_hidden_dimension, and not hidden_size")
+        if self.num_filters % self.compress:
+            raise ValueError(f"compress {self.compress} does not divide num_filters {self.num_filters}")
+        # The last step halves the rate; from any other the kernel of that step would be of another size.
+        if self.samples_per_frame * self.frame_rate != self.sampling_rate:
+            raise ValueError(f"frame_rate {self.frame_rate} does not fit upsampling_ratios {self.upsampling_ratios}")
+
+    @property
+    def head_size(self) -> int:
+        return self.head_dim or self.hidden_size // self.num_attention_heads
+
+    @property
+    def samples_per_frame(self) -> int:
+        return 2 * prod(self.upsampling_ratios)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodecConfig:
+    """`speech_tokenizer/config.json`."""
+
+    decoder_config: CodecDecoderConfig
+    encoder_config: CodecEncoderConfig
+    encoder_valid_num_quantizers: Count = 16
+    """Codebooks kept of those that the encoder has."""
+    input_sample_rate: Literal[24_000] = 24_000
+    output_sample_rate: Literal[24_000] = 24_000
+
+    def __post_init__(self) -> None:
+        kept, read = self.encoder_valid_num_quantizers, self.decoder_config.num_quantizers
+        if kept != read or kept > self.encoder_config.num_quantizers:
+            raise ValueError(f"encoder_valid_num_quantizers {kept} is not the decoder's num_quantizers {read}")
+        if self.encoder_config.codebook_size != self.decoder_config.codebook_size:
+            raise ValueError("the codec's encoder and decoder differ in codebook_size")
+        if self.encoder_config.samples_per_frame != self.decoder_config.samples_per_frame:
+            raise ValueError("the codec's encoder and decoder differ in the samples of a frame")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeakerEncoderConfig:
+    """`speaker_encoder_config` of the model's `config.json`."""
+
+    enc_dim: Count = 1024
+    """Of the x-vector: the Talker's hidden size."""
+    mel_dim: Count = 128
+    enc_channels: Counts = (512, 512, 512, 512, 1536)
+    enc_kernel_sizes: Counts = (5, 3, 3, 3, 1)
+    enc_dilations: Counts = (1, 2, 3, 4, 1)
+    enc_attention_channels: Count = 128
+    enc_res2net_scale: Several = 8
+    enc_se_channels: Count = 128
+    sample_rate: Literal[24_000] = 24_000
+
+    def __post_init__(self) -> None:
+        if not 3 <= len(self.enc_channels) == len(self.enc_kernel_sizes) == len(self.enc_dilations):
+            raise ValueError("enc_channels, enc_kernel_sizes and enc_dilations must be equally many, at least 3")
+        *inner, last = self.enc_channels
+        # What is added must be of one width, and what is joined of their sum.
+        if len(set(inner)) > 1 or last != sum(inner[1:]):
+            raise ValueError(
+                f"enc_channels must be equal, and the last the sum of all after the first: {inner}, {last}"
+            )
+        if inner[0] % self.enc_res2net_scale:
+            raise ValueError(f"enc_res2net_scale {self.enc_res2net_scale} does not divide {inner[0]} channels")
+
+
+def _check_heads(heads: int, kv_heads: int, head_size: int) -> None:
+    if kv_heads != heads:
+        raise ValueError(f"num_key_value_heads must be num_attention_heads, got {kv_heads} and {heads}")
+    if head_size < 2 or head_size % 2:
+        raise ValueError(f"head_dim must be even, got {head_size}")

@@ -1,0 +1,174 @@
+"""What does a published Qwen3-TTS directory say of itself?  Its config.json, read strictly, without loading torch."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from realtime_tts.errors import ModelNotUsable
+
+CONTROL_IDS = 1024
+"""The last ids of the Talker's vocabulary are no sound: tags, languages, speakers, and the end."""
+
+_T = TypeVar("_T")
+
+
+class ModelType(StrEnum):
+    CUSTOM_VOICE = "custom_voice"
+    VOICE_DESIGN = "voice_design"
+    BASE = "base"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackConfig:
+    """A stack of Qwen3 blocks.  Where a published file leaves a value out, the reference's default holds."""
+
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int = 128
+    rms_norm_eps: float = 1e-6
+    rope_theta: float = 10_000.0
+    max_position_embeddings: int = 32_768
+    hidden_act: Literal["silu"] = "silu"
+    attention_bias: bool = False
+    use_sliding_window: bool = False
+    vocab_size: int
+    num_code_groups: int
+
+    def __post_init__(self) -> None:
+        sizes = (self.hidden_size, self.intermediate_size, self.num_hidden_layers, self.head_dim, self.vocab_size)
+        if min(sizes) < 1 or self.num_key_value_heads < 1 or self.num_code_groups < 2:
+            raise ValueError("sizes must be positive")
+        if self.num_attention_heads < 1 or self.num_attention_heads % self.num_key_value_heads:
+            raise ValueError(f"{self.num_attention_heads} heads cannot share {self.num_key_value_heads} kv heads")
+        if self.head_dim % 2:
+            raise ValueError(f"head_dim must be even, got {self.head_dim}")
+        if self.attention_bias or self.use_sliding_window:
+            raise ValueError("attention with a bias or a sliding window is not known here")
+        if not (self.rms_norm_eps > 0 and self.rope_theta > 0):
+            raise ValueError("rms_norm_eps and rope_theta must be positive")
+
+
+@dataclass(frozen=True, slots=True)
+class RopeScaling:
+    """Three position axes interleaved.  The Talker's are always equal, so it is plain RoPE (reference, measured)."""
+
+    rope_type: Literal["default"] = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TalkerConfig(StackConfig):
+    code_predictor_config: StackConfig
+    rope_scaling: RopeScaling | None = None
+    text_hidden_size: int
+    text_vocab_size: int
+    codec_bos_id: int
+    codec_eos_token_id: int
+    codec_pad_id: int
+    codec_think_id: int
+    codec_nothink_id: int
+    codec_think_bos_id: int
+    codec_think_eos_id: int
+    codec_language_id: dict[str, int]
+    spk_id: dict[str, int] = field(default_factory=dict)
+    spk_is_dialect: dict[str, str | bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Not super(): a dataclass with slots is a new class, which the bare form does not know.
+        StackConfig.__post_init__(self)
+        if self.num_code_groups != self.code_predictor_config.num_code_groups:
+            raise ValueError("the Talker and its code predictor differ in num_code_groups")
+        if not 0 < self.vocab_size - CONTROL_IDS <= self.code_predictor_config.vocab_size:
+            raise ValueError(f"vocab_size {self.vocab_size} leaves no codes, or more than the code predictor knows")
+        tags = (self.codec_bos_id, self.codec_pad_id, self.codec_think_id, self.codec_nothink_id)
+        ids = (*tags, self.codec_think_bos_id, self.codec_think_eos_id, *self.codec_language_id.values())
+        if bad := [i for i in (*ids, *self.spk_id.values()) if not 0 <= i < self.vocab_size]:
+            raise ValueError(f"codec ids {bad} are outside of the vocabulary")
+        if not self.vocab_size - CONTROL_IDS <= self.codec_eos_token_id < self.vocab_size:
+            raise ValueError(f"codec_eos_token_id {self.codec_eos_token_id} is not one of the control ids")
+        for speaker, dialect in self.spk_is_dialect.items():
+            if dialect is not False and dialect not in self.codec_language_id:
+                raise ValueError(f"speaker {speaker} has the unknown dialect {dialect}")
+
+    def dialect_of(self, speaker: str) -> str | None:
+        """The language that a speaker's Chinese is; None for the standard one."""
+        dialect = self.spk_is_dialect.get(speaker)
+        return dialect if isinstance(dialect, str) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelConfig:
+    tts_model_type: ModelType
+    tts_model_size: str
+    tokenizer_type: Literal["qwen3_tts_tokenizer_12hz"]
+    talker_config: TalkerConfig
+    im_start_token_id: int = 151_644
+    im_end_token_id: int = 151_645
+    tts_pad_token_id: int = 151_671
+    tts_bos_token_id: int = 151_672
+    tts_eos_token_id: int = 151_673
+
+    def __post_init__(self) -> None:
+        tts = (self.tts_pad_token_id, self.tts_bos_token_id, self.tts_eos_token_id)
+        for token in (self.im_start_token_id, self.im_end_token_id, *tts):
+            if not 0 <= token < self.talker_config.text_vocab_size:
+                raise ValueError(f"text id {token} is outside of the vocabulary")
+        if self.tts_model_type is ModelType.CUSTOM_VOICE and not self.talker_config.spk_id:
+            raise ValueError("a custom_voice model without a speaker")
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        return tuple(self.talker_config.spk_id)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages that may be asked for by name, such as english.  Dialects come with their speakers."""
+        return tuple(name for name in self.talker_config.codec_language_id if "dialect" not in name)
+
+    @property
+    def takes_instructions(self) -> bool:
+        """Voice clones have no place for them; the small CustomVoice ignores them."""
+        if self.tts_model_type is ModelType.CUSTOM_VOICE:
+            return self.tts_model_size != "0b6"
+        return self.tts_model_type is ModelType.VOICE_DESIGN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationConfig:
+    """How the publisher would have codes drawn.  Where the file leaves a value out, the reference's default holds."""
+
+    do_sample: bool = True
+    temperature: float = 0.9
+    top_k: int = 50
+    top_p: float = 1.0
+    repetition_penalty: float = 1.05
+    subtalker_dosample: bool = True
+    subtalker_temperature: float = 0.9
+    subtalker_top_k: int = 50
+    subtalker_top_p: float = 1.0
+    max_new_tokens: int = 2048
+
+
+def read_config(directory: Path) -> ModelConfig:
+    """Reads `config.json`.  Raises ModelNotUsable, which names the field that is wrong."""
+    return read_json(directory / "config.json", ModelConfig)
+
+
+def read_generation_config(directory: Path) -> GenerationConfig:
+    """Reads `generation_config.json`.  Raises ModelNotUsable."""
+    return read_json(directory / "generation_config.json", GenerationConfig)
+
+
+def read_json(path: Path, shape: type[_T]) -> _T:
+    """Reads a JSON file of a known shape; fields that we do not use are skipped.  Raises ModelNotUsable."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=shape)
+    except OSError as error:
+        raise ModelNotUsable(f"{path} cannot be read: {error.strerror}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ModelNotUsable(f"{path} is not as published: {error}") from error

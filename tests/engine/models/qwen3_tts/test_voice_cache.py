@@ -1,0 +1,151 @@
+"""Voices are kept while they fit, the last used ones longest, and never beyond the bound."""
+
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+torch = pytest.importorskip("torch")
+
+from realtime_tts.engine.models.qwen3_tts.voice_cache import OVERHEAD_BYTES, Voice, VoiceCache  # noqa: E402
+
+KEYS = st.sampled_from("abcdef")
+FLOATS = st.integers(0, 300) | st.integers(0, 2000)
+LIMIT = 12_000
+
+
+def voice(floats: int, kv_floats: int = 0) -> Voice:
+    prefix = (torch.zeros(kv_floats), torch.zeros(kv_floats)) if kv_floats else ()
+    return Voice(np.zeros((2, 16), np.int64), torch.zeros(8), torch.zeros(floats), prefix)
+
+
+class Cache(RuleBasedStateMachine):
+    """Against a plain ordered dictionary that is cut down after every change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = VoiceCache(LIMIT)
+        self.model: OrderedDict[str, Voice] = OrderedDict()
+
+    @rule(key=KEYS, floats=FLOATS, kv_floats=FLOATS)
+    def put(self, key: str, floats: int, kv_floats: int) -> None:
+        new = voice(floats, kv_floats)
+        self.model.pop(key, None)
+        fits = new.nbytes <= LIMIT
+        assert self.cache.put(key, new) == fits
+        if fits:
+            self._model_put(key, new)
+
+    @rule(key=KEYS, kv_floats=FLOATS)
+    def extend(self, key: str, kv_floats: int) -> None:
+        prefix = [torch.zeros(kv_floats)]
+        old = self.model.get(key)
+        new = None if old is None else Voice(old.codes, old.x_vector, old.decoder_state, tuple(prefix))
+        fits = new is not None and new.nbytes <= LIMIT
+        assert self.cache.extend(key, prefix) == fits
+        if new is not None and fits:
+            del self.model[key]
+            self._model_put(key, new)
+
+    def _model_put(self, key: str, new: Voice) -> None:
+        self.model[key] = new
+        while sum(kept.nbytes for kept in self.model.values()) > LIMIT:
+            self.model.popitem(last=False)
+
+    @rule(key=KEYS)
+    def get(self, key: str) -> None:
+        found = self.cache.get(key)
+        if key not in self.model:
+            assert found is None
+            return
+        self.model.move_to_end(key)
+        assert found is not None
+        assert found.decoder_state is self.model[key].decoder_state
+        assert len(found.kv_prefix) == len(self.model[key].kv_prefix)
+
+    @rule(key=KEYS)
+    def discard(self, key: str) -> None:
+        self.cache.discard(key)
+        self.model.pop(key, None)
+
+    @rule()
+    def clear(self) -> None:
+        self.cache.clear()
+        self.model.clear()
+
+    @invariant()
+    def what_is_kept_is_what_should_be(self) -> None:
+        assert [key for key in "abcdef" if key in self.cache] == sorted(self.model)
+        assert len(self.cache) == len(self.model)
+        assert self.cache.nbytes == sum(kept.nbytes for kept in self.model.values()) <= LIMIT
+
+
+TestCache = Cache.TestCase
+
+
+@given(st.lists(st.integers(0, 5000), max_size=30), st.integers(0, 40_000))
+def test_the_bound_holds_whatever_comes(sizes: list[int], limit: int) -> None:
+    cache = VoiceCache(limit)
+    for key, floats in enumerate(sizes):
+        cache.put(str(key), voice(floats))
+        assert cache.nbytes <= limit
+    assert cache.nbytes >= len(cache) * OVERHEAD_BYTES
+
+
+def test_the_longest_unused_voice_goes_first() -> None:
+    cache = VoiceCache(3 * voice(10).nbytes)
+    for key in "abc":
+        cache.put(key, voice(10))
+    assert cache.get("a") is not None
+    assert "b" in cache  # to look is not to use
+    cache.put("d", voice(10))
+    assert [key for key in "abcd" if key in cache] == ["a", "c", "d"]
+
+
+@pytest.mark.parametrize(("spare_bytes", "kept"), [(0, ["a", "b"]), (-1, ["b"])])
+def test_the_bound_is_met_to_the_byte(spare_bytes: int, kept: list[str]) -> None:
+    cache = VoiceCache(2 * voice(10).nbytes + spare_bytes)
+    cache.put("a", voice(10))
+    cache.put("b", voice(10))
+    assert [key for key in "ab" if key in cache] == kept
+
+
+def test_a_view_counts_as_all_that_it_keeps_alive() -> None:
+    arena = torch.zeros(1000, 1000)
+    held = Voice(None, None, arena[3], ()).nbytes
+    assert held >= arena.nbytes
+    codes = np.zeros((5000, 16), np.int64)
+    assert Voice(codes[:1], None, None).nbytes >= codes.nbytes
+
+
+def test_a_voice_too_large_drives_nothing_out() -> None:
+    cache = VoiceCache(LIMIT)
+    assert cache.put("small", voice(10))
+    assert not cache.put("huge", voice(100_000))
+    assert "small" in cache
+    assert "huge" not in cache
+
+
+def test_a_new_version_that_does_not_fit_takes_the_old_one_with_it() -> None:
+    cache = VoiceCache(LIMIT)
+    cache.put("voice", voice(10))
+    assert not cache.put("voice", voice(100_000))
+    assert cache.get("voice") is None
+    assert cache.nbytes == 0
+
+
+def test_a_prefix_that_does_not_fit_leaves_the_voice() -> None:
+    cache = VoiceCache(LIMIT)
+    cache.put("voice", voice(10))
+    assert not cache.extend("voice", [torch.zeros(100_000)])
+    kept = cache.get("voice")
+    assert kept is not None
+    assert kept.kv_prefix == ()
+
+
+def test_a_negative_bound_is_refused() -> None:
+    with pytest.raises(ValueError, match="-1 bytes"):
+        VoiceCache(-1)
