@@ -5,6 +5,7 @@ import base64
 import json
 import math
 import re
+import secrets
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from msgspec import Struct
 
 from realtime_tts.audio.encoder import Packet, make_encoder
 from realtime_tts.audio.format import AudioFormat, Encoding
+from realtime_tts.audio.ogg import OggOpusStream
 from realtime_tts.audio.pcm import pcm_samples
 from realtime_tts.engine.api import FinishReason, ModelInfo
 from realtime_tts.errors import InvalidMessage, NothingToSpeak, TextTooLong, UnsupportedFormat
@@ -270,9 +272,11 @@ class Answer:
         self._wish = wish
         self._info = info
         self._write_timeout_s = write_timeout_s
-        # Streamed Opus is bare packets, which HTTP does not keep apart: here it is an Ogg file, made at the end.
-        streaming = not wish.whole and wish.format.encoding is not Encoding.OPUS
-        self._encoder = make_encoder(wish.format, info.sample_rate_hz, streaming=streaming)
+        encoder = make_encoder(wish.format, info.sample_rate_hz, streaming=not wish.whole)
+        if wish.format.encoding is Encoding.OPUS and not wish.whole:
+            # Bare packets, which HTTP does not keep apart: here they come in the pages of an Ogg file.
+            encoder = OggOpusStream(encoder, wish.format.sample_rate_hz, serial=secrets.randbits(32))
+        self._encoder = encoder
         self._response: web.StreamResponse | None = None
 
     async def add(self, pcm: bytes) -> None:

@@ -8,30 +8,13 @@ from realtime_tts.audio.format import AudioFormat, Encoding
 from realtime_tts.audio.g711 import alaw_bytes, mulaw_bytes
 from realtime_tts.audio.ogg import ogg_opus
 from realtime_tts.audio.opus import OpusCodec
-from realtime_tts.audio.packet import Packet
+from realtime_tts.audio.packet import Encoder, Packet
 from realtime_tts.audio.pcm import Float32, pcm_bytes
 from realtime_tts.audio.resample import StreamingResampler
 from realtime_tts.audio.stretch import StreamingStretcher
 from realtime_tts.audio.wav import wav_header
 
 __all__ = ["Encoder", "Packet", "make_encoder"]
-
-
-class Encoder(Protocol):
-    """One sentence's audio.  Chunks go in, packets come out; what is held back comes with `flush`."""
-
-    @property
-    def pre_skip_samples(self) -> int:
-        """Decoded samples at the wire's rate that a listener drops at the start (Opus packets), else 0."""
-        ...
-
-    def encode(self, samples: Float32) -> list[Packet]:
-        """The next samples (n,) at the model's rate; n may be 0, and there may be no packet yet."""
-        ...
-
-    def flush(self) -> list[Packet]:
-        """The rest; nothing may follow."""
-        ...
 
 
 class Codec(Protocol):

@@ -1,6 +1,9 @@
 """What leaves an encoder: one binary frame of the wire, and how much sound it holds."""
 
 from dataclasses import dataclass
+from typing import Protocol
+
+from realtime_tts.audio.pcm import Float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -9,3 +12,17 @@ class Packet:
 
     data: bytes
     samples: int
+
+
+class Encoder(Protocol):
+    """One sentence's audio.  Chunks go in, packets come out; what is held back comes with `flush`."""
+
+    @property
+    def pre_skip_samples(self) -> int:
+        """Decoded samples at the wire's rate that a listener drops at the start (Opus packets), else 0."""
+
+    def encode(self, samples: Float32) -> list[Packet]:
+        """The next samples (n,) at the model's rate; n may be 0, and there may be no packet yet."""
+
+    def flush(self) -> list[Packet]:
+        """The rest; nothing may follow."""

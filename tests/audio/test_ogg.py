@@ -10,7 +10,9 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.audio.ogg import ogg_opus
+from realtime_tts.audio.encoder import make_encoder
+from realtime_tts.audio.format import AudioFormat, Encoding
+from realtime_tts.audio.ogg import OggOpusStream, ogg_opus
 from realtime_tts.audio.opus import BITRATES, OpusCodec
 from tests.audio.speechlike import speechlike
 
@@ -69,3 +71,36 @@ def test_one_wrong_bit_is_found() -> None:
     data[-100] ^= 1
     with pytest.raises(soundfile.LibsndfileError):
         soundfile.read(io.BytesIO(bytes(data)))
+
+
+@given(
+    rate_hz=st.sampled_from(sorted(BITRATES)),
+    samples=st.integers(0, 60_000),
+    cuts=st.lists(st.integers(1, 20_000), max_size=12),
+)
+@settings(deadline=None, max_examples=25)
+def test_a_streamed_file_is_read_sample_for_sample_however_it_was_cut(
+    rate_hz: int, samples: int, cuts: list[int]
+) -> None:
+    sound = np.resize(speechlike(rate_hz), samples)
+    raw = make_encoder(AudioFormat(Encoding.OPUS, rate_hz), rate_hz, streaming=True)
+    stream = OggOpusStream(raw, rate_hz, serial=7)
+    packets, at = [], 0
+    for cut in [*cuts, samples]:
+        packets += stream.encode(sound[at : at + cut])
+        at += cut
+    packets += stream.flush()
+    assert sum(packet.samples for packet in packets) == samples
+    if not samples:
+        assert packets == []
+        return
+    heard, read_rate_hz = soundfile.read(io.BytesIO(b"".join(packet.data for packet in packets)), dtype="float32")
+    assert (read_rate_hz, len(heard)) == (rate_hz, samples)
+
+
+def test_a_streamed_file_does_not_wait_for_its_end() -> None:
+    raw = make_encoder(AudioFormat(Encoding.OPUS, 24_000), 24_000, streaming=True)
+    stream = OggOpusStream(raw, 24_000, serial=7)
+    first = stream.encode(speechlike(24_000)[:7200])  # 300 ms
+    assert sum(packet.samples for packet in first) >= 4800 - raw.pre_skip_samples
+    assert first[0].data[:4] == b"OggS"
