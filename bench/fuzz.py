@@ -227,6 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"-timeout={args.timeout}",
         f"-rss_limit_mb={args.rss_mb}",
         f"-max_len={MAX_INPUT_BYTES}",
+        f"-artifact_prefix={tempfile.gettempdir()}/realtime-tts-fuzz-",
     ]
     atheris.instrument_all()
     with tempfile.TemporaryDirectory() as folder:

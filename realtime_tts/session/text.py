@@ -243,11 +243,17 @@ class TextCleaner(TextScanner):
         if self._text[self._at - 1] == "`":
             self._drop(end)
             return
-        if ticks < 20:
+        if ticks < marks.MAX_TICKS:
             self._char(end)
+        else:  # a run without end: what follows of it is dropped as such
+            ticks, end = marks.MAX_TICKS, self._at + marks.MAX_TICKS
         if self._mode == "code" and ticks == self._code_ticks:
             self._mode = "plain"
-        elif ticks >= 3 and not self._skips and self._open_fence(marks.FENCE_INLINE, marks.FENCE_INLINE_HEAD):
+        elif (
+            3 <= ticks < marks.MAX_TICKS
+            and not self._skips
+            and self._open_fence(marks.FENCE_INLINE, marks.FENCE_INLINE_HEAD)
+        ):
             return
         elif self._mode == "plain":
             self._mode, self._code_ticks = "code", ticks

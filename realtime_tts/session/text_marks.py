@@ -49,6 +49,8 @@ FENCE_INLINE = re.compile(r"(`{3,80}+)[\w+#.-]{0,30}+[ \t]{0,8}+\r?(?:\n|\Z)")
 """Models also open a block in the middle of a line."""
 FENCE_INLINE_HEAD = re.compile(r"`{1,80}+[\w+#.-]{0,30}+[ \t]{0,8}+\r?\Z")
 MAX_FENCE_CHARS = 120
+MAX_TICKS = 20
+"""Of inline code: as many are told apart."""
 
 LINK_TEXT = re.compile(r"\[((?:[^\[\]\\\n]|\\(?:[^\n]|\Z)|\[[^\[\]\n]*+(?:\]|\Z))*+)")
 LINK_GOAL = re.compile(

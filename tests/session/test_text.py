@@ -301,3 +301,12 @@ def test_without_filters_nothing_is_done() -> None:
     assert cleaner.push("**a** <b> [") == "**a** <b> ["
     assert cleaner.flush() == ""
     assert (cleaner.source(5), cleaner.source_end(11), cleaner.held_chars) == (5, 11, 0)
+
+
+def test_a_run_of_ticks_without_end_is_one_however_it_is_cut() -> None:
+    """Found by the fuzzer: cut behind the twentieth, it opened code of another number of ticks."""
+    text = "`" * 28 + "d" + "`" * 40 + "\\" * 51
+    filters = frozenset({TextFilter.MARKDOWN, TextFilter.CODE})
+    whole = clean(text, [text], filters)
+    for cut in range(len(text)):
+        assert clean(text, [text[:cut], text[cut:]], filters) == whole

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self, cast
@@ -103,6 +104,10 @@ class Checkpoint:
         """Every tensor whose name starts with `prefix`, without it: for a part that checks its own shapes."""
         shapes = {name: self._shape(name) for name in self._file_of if name.startswith(prefix)}
         return {name.removeprefix(prefix): self.take(name, shape, dtype) for name, shape in shapes.items()}
+
+    def count(self, prefix: str) -> int:
+        """The numbers in all tensors not yet taken whose names start with `prefix`, by the files' headers alone."""
+        return sum(prod(self._shape(name)) for name in self._file_of if name.startswith(prefix))
 
     def _shape(self, name: str) -> tuple[int, ...]:
         return tuple(self._files[self._file_of[name]].get_slice(name).get_shape())

@@ -1,0 +1,97 @@
+"""What a Qwen3-TTS model can do, in the words of a session: voices, languages as BCP-47, and the fields it honours."""
+
+import re
+from pathlib import Path
+
+from realtime_tts.engine.api import ModelInfo, Voice
+from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, ModelType
+from realtime_tts.errors import InvalidConfig
+
+SAMPLE_RATE_HZ = 24_000
+SAMPLES_PER_FRAME = 1920
+
+LANGUAGE_OF_TAG = {
+    "zh": "chinese",
+    "en": "english",
+    "fr": "french",
+    "de": "german",
+    "it": "italian",
+    "ja": "japanese",
+    "ko": "korean",
+    "pt": "portuguese",
+    "ru": "russian",
+    "es": "spanish",
+}
+_TAG_OF_LANGUAGE = {name: tag for tag, name in LANGUAGE_OF_TAG.items()}
+UNDETERMINED = "und"
+
+NATIVE = {
+    "vivian": "zh-CN",
+    "serena": "zh-CN",
+    "uncle_fu": "zh-CN",
+    "dylan": "zh-CN",
+    "eric": "zh-CN",
+    "ryan": "en-US",
+    "aiden": "en-US",
+    "ono_anna": "ja-JP",
+    "sohee": "ko-KR",
+}
+"""The mother tongue of each published speaker (model card of Qwen3-TTS-12Hz-1.7B-CustomVoice); all speak all ten."""
+DEFAULT_SPEAKER = "vivian"
+
+TASK_TYPES = {
+    ModelType.CUSTOM_VOICE: "CustomVoice",
+    ModelType.VOICE_DESIGN: "VoiceDesign",
+    ModelType.BASE: "Base",
+}
+SAMPLING_FIELDS = frozenset({"seed", "temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens"})
+CLONING_FIELDS = frozenset({"ref_audio", "ref_text", "x_vector_only_mode", "speaker_embedding"})
+
+
+def describe(config: ModelConfig, name: str) -> ModelInfo:
+    """What a model of this configuration tells of itself."""
+    fields = SAMPLING_FIELDS
+    if config.takes_instructions:
+        fields |= {"instructions"}
+    if config.tts_model_type is ModelType.BASE:
+        fields |= CLONING_FIELDS
+    return ModelInfo(
+        name=name,
+        sample_rate_hz=SAMPLE_RATE_HZ,
+        samples_per_frame=SAMPLES_PER_FRAME,
+        voices=tuple(Voice(speaker, _native(config, speaker)) for speaker in config.speakers),
+        default_voice=_default_speaker(config.speakers),
+        languages=tuple(sorted(_TAG_OF_LANGUAGE.get(language, language) for language in config.languages)),
+        fields=fields,
+        task_type=TASK_TYPES[config.tts_model_type],
+    )
+
+
+def model_name(directory: Path, config: ModelConfig) -> str:
+    """The directory's own name where it is a published one, and else what kind of model it is."""
+    if re.fullmatch(r"qwen3[\w.-]*", directory.name, re.IGNORECASE | re.ASCII):
+        return directory.name
+    return f"Qwen3-TTS-12Hz-{TASK_TYPES[config.tts_model_type]}"
+
+
+def language_name(config: ModelConfig, tag: str | None) -> str | None:
+    """The model's own name for a BCP-47 tag; None leaves the language to the model.  Raises InvalidConfig."""
+    primary = UNDETERMINED if tag is None else re.split("[-_]", tag.lower(), maxsplit=1)[0]
+    if primary == UNDETERMINED:
+        return None
+    name = LANGUAGE_OF_TAG.get(primary, primary)
+    if name not in config.languages:
+        raise InvalidConfig(f"language: this model does not speak {primary[:80]!r}; it speaks {', '.join(config.languages)}")
+    return name
+
+
+def _native(config: ModelConfig, speaker: str) -> str:
+    if config.talker_config.dialect_of(speaker) is not None:
+        return "zh-CN"  # every dialect that the model has is one of Chinese
+    return NATIVE.get(speaker, UNDETERMINED)
+
+
+def _default_speaker(speakers: tuple[str, ...]) -> str | None:
+    if DEFAULT_SPEAKER in speakers:
+        return DEFAULT_SPEAKER
+    return speakers[0] if speakers else None

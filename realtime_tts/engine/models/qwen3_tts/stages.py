@@ -1,0 +1,335 @@
+"""The Talker and the codec's decoder as stages of the engine: who has a slot, what each step gives, how each ends."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from realtime_tts.engine.api import Sampling, SynthesisRequest
+from realtime_tts.engine.models.qwen3_tts.about import SAMPLES_PER_FRAME, language_name
+from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav
+from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, ModelType
+from realtime_tts.engine.models.qwen3_tts.pace import least_frames, most_frames
+from realtime_tts.engine.models.qwen3_tts.prompt import Prompt, PromptBuilder, Speech
+from realtime_tts.engine.models.qwen3_tts.sampling import COLDEST, CodeSampling, Draw
+from realtime_tts.engine.models.qwen3_tts.talker import State, Talker
+from realtime_tts.engine.models.qwen3_tts.tokenizer import TextTokenizer
+from realtime_tts.engine.models.qwen3_tts.voices import ReadyVoice, VoiceMaker
+from realtime_tts.engine.stage import StageInput, StageOutput
+from realtime_tts.errors import InvalidConfig, RealtimeTTSError, SynthesisFailed
+
+Codes = npt.NDArray[np.int64]
+
+RETRIES = 2
+"""How often speech that broke off at once is begun anew, by another seed."""
+SMALLEST_TOP_P = 1e-6
+"""In the place of 0: the best code alone."""
+
+
+class Turn:
+    """A lane's own CUDA stream, entered for all that a stage does there; on a CPU there is nothing to enter."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    def __call__(self) -> AbstractContextManager[object]:
+        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
+
+
+def code_sampling(published: CodeSampling, wish: Sampling, seed: int) -> CodeSampling:
+    """The publisher's sampling, and in its place what a request wishes.
+
+    The wishes are for the first code of a frame, as in the reference, which knows others for the fifteen after it.
+    But temperature 0 leaves nothing to chance, there neither.
+    """
+    talker, predictor = published.talker, published.predictor
+    temperature = talker.temperature if wish.temperature is None else wish.temperature
+    if temperature < COLDEST:
+        temperature = 0.0
+        predictor = replace(predictor, temperature=0.0)
+    drawn = Draw(
+        temperature,
+        talker.top_k if wish.top_k is None else wish.top_k,
+        talker.top_p if wish.top_p is None else max(wish.top_p, SMALLEST_TOP_P),
+    )
+    penalty = published.repetition_penalty if wish.repetition_penalty is None else wish.repetition_penalty
+    return CodeSampling(drawn, predictor, penalty, seed)
+
+
+@dataclass(slots=True)
+class _Row:
+    """A request that has a slot."""
+
+    slot: int
+    prompt: Prompt
+    sampling: CodeSampling
+    most: int
+    """Frames; with so many it has run away."""
+    least: int
+    """Frames; an end before so many came too early."""
+    retries: int
+    """That are left.  While there are any, frames are held back until there are `least`: none has been decoded."""
+    made: int = 0
+    held: list[Codes] = field(default_factory=list)
+
+
+class TalkerStage:
+    """One frame of sixteen codes a run for every row; a new row is first read in, a chunk of its prompt a run.
+
+    A cloned voice is worked out at its request's first run, on this lane: those in the same batch wait for it, once for
+    each recording.  Where it leaves the decoder is put into `starts` under the request's id, for as long as that runs.
+
+    A seed given by the client is kept to.  Otherwise one is drawn, and speech that breaks off too early is begun anew
+    with another, where nothing is streamed: a frame that has left here may have been heard.  What breaks off for good,
+    or finds no end within its bounds or its slot, is told as truncated.
+    """
+
+    name = "talker"
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        talker: Talker,
+        prompts: PromptBuilder,
+        tokenizer: TextTokenizer,
+        *,
+        published: CodeSampling,
+        max_new_tokens: int,
+        voices: VoiceMaker | None,
+        starts: dict[str, Tensor],
+        lane: str,
+        turn: Turn,
+        draw_seed: Callable[[], int] = lambda: secrets.randbits(63),
+    ) -> None:
+        self.lane = lane
+        self.max_batch = talker.free_slots
+        self._config = config
+        self._talker = talker
+        self._prompts = prompts
+        self._tokenizer = tokenizer
+        self._published = published
+        self._max_new_tokens = max_new_tokens
+        self._voices = voices
+        self._starts = starts
+        self._turn = turn
+        self._draw_seed = draw_seed
+        self._rows: dict[str, _Row] = {}
+
+    @property
+    def free_slots(self) -> int:
+        return self._talker.free_slots
+
+    def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
+        with self._turn():
+            errors = self._join_new([row.request for row in batch])
+            rows = [self._rows[row.request.request_id] for row in batch if row.request.request_id not in errors]
+            if unread := self._in(State.PREFILL, rows):
+                self._talker.prefill(unread)
+            frames = self._step(self._in(State.READY, rows))
+        return [self._output(row.request.request_id, errors, frames) for row in batch]
+
+    def release(self, request_id: str) -> None:
+        self._starts.pop(request_id, None)
+        row = self._rows.pop(request_id, None)  # absent where it was refused, or `run` raised before it
+        if row is not None:
+            with self._turn():
+                self._talker.release(row.slot)
+
+    # -- Joining -------------------------------------------------------------------------------------------------------
+
+    def _join_new(self, requests: Sequence[SynthesisRequest]) -> dict[str, RealtimeTTSError]:
+        """Gives every new request a slot; what keeps one from it is that one's alone."""
+        errors: dict[str, RealtimeTTSError] = {}
+        for request in requests:
+            if request.request_id not in self._rows:
+                try:
+                    self._join(request)
+                except RealtimeTTSError as error:
+                    errors[request.request_id] = error
+        return errors
+
+    def _join(self, request: SynthesisRequest) -> None:
+        voice = self._voice(request)
+        prompt = self._prompts.build(self._speech(request, voice))
+        wish = request.sampling
+        sampling = code_sampling(self._published, wish, self._draw_seed() if wish.seed is None else wish.seed)
+        least = least_frames(request.text)
+        # N new tokens are the end and N - 1 frames (reference, measured).
+        asked = self._max_new_tokens if wish.max_new_tokens is None else wish.max_new_tokens
+        self._rows[request.request_id] = _Row(
+            slot=self._talker.join(prompt, sampling),
+            prompt=prompt,
+            sampling=sampling,
+            most=max(1, min(asked - 1, most_frames(len(self._tokenizer.text(request.text))))),
+            least=least,
+            retries=0 if request.streamed or wish.seed is not None or not least else RETRIES,
+        )
+        if voice is not None and voice.decoder_state is not None:
+            self._starts[request.request_id] = voice.decoder_state
+
+    def _voice(self, request: SynthesisRequest) -> ReadyVoice | None:
+        if self._voices is not None:
+            return self._voices.voice(request)
+        if request.reference is not None or request.speaker_embedding is not None:
+            raise InvalidConfig(f"a {self._config.tts_model_type} model takes no reference voice")
+        return None
+
+    def _speech(self, request: SynthesisRequest, voice: ReadyVoice | None) -> Speech:
+        kind = self._config.tts_model_type
+        return Speech(
+            text=request.text,
+            language=language_name(self._config, request.language),
+            # The others have no voices by name: what a session calls its voice means nothing to them.
+            speaker=request.voice if kind is ModelType.CUSTOM_VOICE else None,
+            instruct=request.instructions,
+            voice=None if voice is None else voice.cloned,
+            text_first=kind is not ModelType.BASE,  # as published
+        )
+
+    # -- Stepping ------------------------------------------------------------------------------------------------------
+
+    def _in(self, state: State, rows: Sequence[_Row]) -> list[int]:
+        return [row.slot for row in rows if self._talker.state(row.slot) is state]
+
+    def _step(self, slots: Sequence[int]) -> dict[int, Codes | None]:
+        """The next frame (1, 16) of each slot; None where its speech has ended."""
+        if not slots:
+            return {}
+        step = self._talker.step(slots)
+        return {
+            slot: None if ended else step.codes[index : index + 1]
+            for index, (slot, ended) in enumerate(zip(slots, step.ended, strict=True))
+        }
+
+    def _output(
+        self, request_id: str, errors: dict[str, RealtimeTTSError], frames: dict[int, Codes | None]
+    ) -> StageOutput:
+        if request_id in errors:
+            return self._frames([], error=errors[request_id])
+        row = self._rows[request_id]
+        if row.slot not in frames:
+            return self._frames([])  # not yet read in
+        frame = frames[row.slot]
+        if frame is None:
+            return self._ended(row)
+        row.made += 1
+        row.held.append(frame)
+        if row.made >= row.most or self._talker.state(row.slot) is State.FULL:
+            return self._frames(self._let_go(row), finished=True, truncated=True)
+        if row.retries and row.made < row.least:
+            return self._frames([])
+        return self._frames(self._let_go(row))
+
+    def _ended(self, row: _Row) -> StageOutput:
+        early = row.made < row.least
+        if early and row.retries:
+            self._begin_anew(row)
+            return self._frames([])
+        return self._frames(self._let_go(row), finished=True, truncated=early)
+
+    def _begin_anew(self, row: _Row) -> None:
+        row.retries -= 1
+        row.made = 0
+        row.held.clear()
+        row.sampling = replace(row.sampling, seed=self._draw_seed())
+        with self._turn():
+            self._talker.release(row.slot)
+            row.slot = self._talker.join(row.prompt, row.sampling)
+
+    def _let_go(self, row: _Row) -> list[Codes]:
+        held, row.held = row.held, []
+        return held
+
+    def _frames(
+        self,
+        frames: Sequence[Codes],
+        *,
+        finished: bool = False,
+        truncated: bool = False,
+        error: RealtimeTTSError | None = None,
+    ) -> StageOutput:
+        none = np.empty((0, self._config.talker_config.num_code_groups), np.int64)
+        return StageOutput(np.concatenate([none, *frames]), finished=finished, truncated=truncated, error=error)
+
+
+class Code2WavStage:
+    """Decodes each stream from where it was left: any chunks give the same samples.
+
+    A cloned voice begins where its recording ended.  The first frame of a CustomVoice is digital silence (80 ms,
+    published): it is decoded and sent as it comes, since the engine wants all the samples of a chunk.
+    """
+
+    name = "code2wav"
+
+    def __init__(self, decoder: Code2Wav, starts: dict[str, Tensor], *, lane: str, max_batch: int, turn: Turn) -> None:
+        self.lane = lane
+        self.max_batch = max_batch
+        self.decoder = decoder
+        self._starts = starts
+        self._turn = turn
+        self._slots: dict[str, int] = {}
+
+    def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
+        with self._turn():
+            for row in batch:
+                self._open(row.request.request_id)
+            slots = [self._slots[row.request.request_id] for row in batch]
+            return [_sound(samples) for samples in self.decoder.decode(slots, [_new_frames(row) for row in batch])]
+
+    def release(self, request_id: str) -> None:
+        slot = self._slots.pop(request_id, None)  # absent where `run` raised before this row
+        if slot is not None:
+            self.decoder.arena.release(slot)
+
+    def _open(self, request_id: str) -> None:
+        if request_id in self._slots:
+            return
+        slot = self._slots[request_id] = self.decoder.arena.acquire()
+        start = self._starts.get(request_id)
+        if start is not None:
+            self.decoder.arena.restore(slot, start)
+
+
+class WindowedCode2WavStage:
+    """Decodes each chunk from silence after `context_frames` of context, as others do: for comparison.
+
+    Not exact, and dearer.  A cloned voice begins without the memory of its recording.
+    """
+
+    name = "code2wav"
+
+    def __init__(self, decoder: Code2Wav, *, lane: str, max_batch: int, turn: Turn) -> None:
+        self.lane = lane
+        self.max_batch = max_batch
+        self._decoder = decoder
+        self._turn = turn
+
+    def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
+        with self._turn():
+            return [self._decode(row) for row in batch]
+
+    def release(self, request_id: str) -> None:
+        """Nothing is kept."""
+
+    def _decode(self, row: StageInput) -> StageOutput:
+        assert row.frames is not None, "the last stage always gets frames"
+        assert row.chunk is not None, "the last stage always gets a chunk"
+        return _sound(self._decoder.decode_windowed(row.frames, row.chunk.start - row.chunk.context_start))
+
+
+def _new_frames(row: StageInput) -> Codes:
+    assert row.frames is not None, "the last stage always gets frames"
+    assert row.chunk is not None, "the last stage always gets a chunk"
+    return row.frames[row.chunk.start - row.chunk.context_start :][: row.chunk.frames]
+
+
+def _sound(samples: npt.NDArray[np.float32]) -> StageOutput:
+    if not np.isfinite(samples).all():
+        return StageOutput(samples, error=SynthesisFailed("the codec gave no sound for this sentence"))
+    assert len(samples) % SAMPLES_PER_FRAME == 0
+    return StageOutput(samples)
