@@ -21,22 +21,16 @@ import numpy as np
 from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished, Word, WordsReady
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import RealtimeTTSError, SynthesisFailed
-from realtime_tts.session.dialogue import Outgoing, SendCancelled
+from realtime_tts.session.dialogue import Outgoing
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import CLIENT_MESSAGES, decode_client_message, encode
-from realtime_tts.session.outputs import Command, Send, Submit
+from realtime_tts.session.outputs import Close, Command, Submit
 from realtime_tts.session.respell import Pronunciations
 from realtime_tts.session.sentences import Sentence, SentenceSplitter
 from realtime_tts.session.session import Session
+from realtime_tts.session.telling import message_of
 from realtime_tts.session.text import TextCleaner, TextFilter
-from realtime_tts.session.utterance import (
-    SendAudio,
-    SendFailure,
-    SendSentenceDone,
-    SendStart,
-    SendUtteranceDone,
-    SendWords,
-)
+from realtime_tts.session.utterance import SendAudio, SendSentenceDone, SendStart
 
 MAX_INPUT_BYTES = 2048
 KINDS = list(CLIENT_MESSAGES)
@@ -151,26 +145,18 @@ class _Rig:
 
     def _send(self, output: Outgoing | None) -> None:
         match output:
-            case Send(message=message):
-                encode(message)
-            case SendStart(job=job):
-                encode(job.start_message())
-                self.open += 1
-            case SendWords(job=job, words=words, status=status):
-                encode(job.words_message(words, status))
+            case None | Close():
+                return
             case SendAudio():
                 assert self.open, "sound outside of a sentence"
                 self.do(self.session.on_audio_sent(output, self.now_s))
-            case SendFailure(job=job, error=error):
-                encode(job.failure_message(error, "sid"))
-            case SendSentenceDone(job=job):
-                encode(job.done_message())
-                self.open -= 1
-                self.do(self.session.on_sentence_sent(job, self.now_s))
-            case SendUtteranceDone(utterance=utterance):
-                encode(utterance.done_message())
-            case SendCancelled():
-                encode(output.message())
+            case _:
+                encode(message_of(output, "sid"))
+        if isinstance(output, SendStart):
+            self.open += 1
+        elif isinstance(output, SendSentenceDone):
+            self.open -= 1
+            self.do(self.session.on_sentence_sent(output.job, self.now_s))
 
 
 def session(data: Any) -> None:

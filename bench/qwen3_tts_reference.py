@@ -35,7 +35,9 @@ class Worker:
     seed: Callable[[int], object]
     save: "Callable[[str, npt.NDArray[np.float32]], object]"
 
-    def answer(self, texts: list[str], speaker: str, language: str, frames: int, seed: int, wave: str) -> dict[str, Any]:
+    def answer(
+        self, texts: list[str], speaker: str, language: str, frames: int, seed: int, wave: str
+    ) -> dict[str, Any]:
         """Wall and processor seconds of one call for all of the texts, and the samples of each.
 
         The first text's sound is put into the file `wave`, unless that is empty.

@@ -23,18 +23,11 @@ from realtime_tts.session.outputs import (
     FetchReference,
     Playout,
     Routed,
-    Send,
     Submit,
 )
 from realtime_tts.session.session import Session
-from realtime_tts.session.utterance import (
-    SendAudio,
-    SendFailure,
-    SendSentenceDone,
-    SendStart,
-    SendUtteranceDone,
-    SendWords,
-)
+from realtime_tts.session.telling import message_of, sentence_done, utterance_done
+from realtime_tts.session.utterance import SendAudio, SendSentenceDone, SendUtteranceDone
 
 log = logging.getLogger(__name__)
 
@@ -270,25 +263,17 @@ class Connection:
                 if self._reads_until_s is not None:
                     self._reads_until_s += output.duration_s
                 self._carry_out(self._session.on_audio_sent(output, self._clock.now_s()))
-            case Send(message=message):
-                await self._transport.send_text(encode(message))
-            case SendStart(job=job):
-                await self._transport.send_text(encode(job.start_message()))
-            case SendWords(job=job, words=words, status=status):
-                await self._transport.send_text(encode(job.words_message(words, status)))
-            case SendFailure(job=job, error=error):
-                await self._transport.send_text(encode(job.failure_message(error, self._session.session_id)))
             case SendSentenceDone(job=job):
-                done = job.done_message()
+                done = sentence_done(job)
                 await self._transport.send_text(encode(done))
                 self._carry_out(self._session.on_sentence_sent(job, self._clock.now_s()))
                 self._observer.sentence_done(done)
             case SendUtteranceDone(utterance=utterance):
-                ended = utterance.done_message()
+                ended = utterance_done(utterance)
                 await self._transport.send_text(encode(ended))
                 self._observer.utterance_done(ended, utterance.settings.continuity_threshold_s * 1000)
             case SendCancelled(cancellation=cancellation):
-                await self._transport.send_text(encode(output.message()))
+                await self._transport.send_text(encode(message_of(output, self._session.session_id)))
                 latency_s = self._clock.now_s() - cancellation.asked_s
                 self._observer.cancelled(latency_s, cancellation.audio_sent_s - cancellation.audio_played_s)
             case Close(code=code, reason=reason):
@@ -297,3 +282,5 @@ class Connection:
                 self._reading.cancel()
                 await asyncio.wait((self._reading,))
                 await self._transport.close(code, reason)
+            case _:
+                await self._transport.send_text(encode(message_of(output, self._session.session_id)))

@@ -10,7 +10,7 @@ from realtime_tts.engine.api import AudioReady, EngineEvent, ModelInfo, RequestF
 from realtime_tts.errors import InvalidConfig, RealtimeTTSError, SessionEnding, TextTooLong, TooManyContexts
 from realtime_tts.session.context import Cancellation, Context
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.messages import AudioCancelled, ServerWarning, printable, sendable
+from realtime_tts.session.messages import ServerWarning, printable
 from realtime_tts.session.outputs import Close, Command, EndStream, Send
 from realtime_tts.session.respell import Respelled
 from realtime_tts.session.sentences import Sentence, SentenceSplitter, is_speakable
@@ -43,19 +43,6 @@ class SendCancelled:
     """Becomes `audio.cancelled`."""
 
     cancellation: Cancellation
-
-    def message(self) -> AudioCancelled:
-        cancelled = self.cancellation
-        return AudioCancelled(
-            sentence_index=cancelled.heard.sentence_index,
-            utterance_index=cancelled.heard.utterance_index,
-            text_spoken=sendable(cancelled.heard.text_spoken),
-            text_remaining=sendable(cancelled.heard.text_remaining),
-            audio_sent_ms=round(cancelled.audio_sent_s * 1000, 1),
-            audio_played_ms=round(cancelled.audio_played_s * 1000, 1),
-            source=cancelled.source,
-            context_id=cancelled.context_id,
-        )
 
 
 Outgoing: TypeAlias = Send | Sending | SendUtteranceDone | SendCancelled | Close
@@ -174,8 +161,9 @@ class Dialogue:
 
     def _check_room(self, context: Context, text: str) -> None:
         limits = self._limits
+        writing = [each.writing for each in self._contexts.values() if each.writing is not None]
         pending = sum(track.waiting_chars for track in self._tracks.values()) + sum(
-            each.writing.splitter.pending_chars for each in self._contexts.values() if each.writing is not None
+            utterance.splitter.pending_chars + len(utterance.unread) for utterance in writing
         )
         if pending + len(text) > limits.max_pending_chars:
             raise TextTooLong(

@@ -8,22 +8,10 @@ from typing import TypeAlias
 import numpy as np
 
 from realtime_tts.audio.encoder import Encoder, Packet, make_encoder
-from realtime_tts.audio.playout import ContinuityReport, PlayoutLedger
+from realtime_tts.audio.playout import PlayoutLedger
 from realtime_tts.engine.api import FinishReason, RequestFinished, Samples, SynthesisRequest, Word
 from realtime_tts.errors import RealtimeTTSError
 from realtime_tts.session.framing import FrameHeader
-from realtime_tts.session.messages import (
-    AudioDone,
-    AudioStart,
-    AudioTimestamps,
-    Continuity,
-    SentenceMetrics,
-    ServerError,
-    SessionDone,
-    Usage,
-    WordTiming,
-    sendable,
-)
 from realtime_tts.session.respell import Respelled
 from realtime_tts.session.sentences import Sentence, SentenceSplitter
 from realtime_tts.session.settings import SessionSettings
@@ -124,27 +112,6 @@ class Utterance:
     def audio_s(self) -> float:
         """Seconds of sound that were sent."""
         return self.ledger.report().audio_s
-
-    def done_message(self) -> SessionDone:
-        report = self.ledger.report(started_at_s=self.began_s)
-        return SessionDone(
-            total_sentences=sum(job.start_sent for job in self.begun) if self.cancelled else self.total_sentences,
-            utterance_index=self.index,
-            reason="cancelled" if self.cancelled else "complete",
-            usage=Usage(characters=self.characters, audio_ms=_ms(report.audio_s)),
-            continuity=Continuity(
-                ttfp_ms=_ms_or_none(report.ttfp_s),
-                ttfa_ms=_ms_or_none(self.ttfa_s),
-                audio_ms=_ms(report.audio_s),
-                packets=report.packets,
-                underrun_count=report.underrun_count,
-                underrun_total_ms=_ms(report.underrun_total_s),
-                max_underrun_ms=_ms(report.max_underrun_s),
-                text_starvation_ms=_ms(report.text_starvation_s),
-                continuity_ok=_verdict(report, self.settings),
-            ),
-            context_id=self.context_id,
-        )
 
 
 @dataclass(slots=True, eq=False)
@@ -282,7 +249,7 @@ class SentenceJob:
         )
         if utterance.ttfa_s is None:
             ttfp_s = utterance.ledger.report(started_at_s=utterance.began_s).ttfp_s
-            utterance.ttfa_s = _audible_after(ttfp_s, self.leading_silence_s)
+            utterance.ttfa_s = audible_after(ttfp_s, self.leading_silence_s)
         self._note_hearing(max(now_s, hearing_until_s or now_s), audio.duration_s)
         sent = round(self.samples / utterance.settings.format.sample_rate_hz * self.model_rate_hz * self.tempo)
         return self._route(min(sent, self.model_samples))
@@ -318,6 +285,11 @@ class SentenceJob:
         return self.utterance.settings.word_timestamps
 
     @property
+    def pre_skip_samples(self) -> int:
+        """Decoded samples to be dropped at the start."""
+        return self._make_encoder().pre_skip_samples
+
+    @property
     def text_span(self) -> tuple[int, int]:
         """In the text of the utterance as received."""
         return self.source(0), self.source(len(self.sentence.text))
@@ -334,94 +306,7 @@ class SentenceJob:
         """A word of the request, as characters of the sentence."""
         return self.respelled.source(word.start), self.respelled.source_end(word.end)
 
-    # -- Messages ------------------------------------------------------------------------------------------------------
 
-    def start_message(self) -> AudioStart:
-        audio_format = self.utterance.settings.format
-        return AudioStart(
-            sentence_index=self.index,
-            sentence_text=self.sentence.text,
-            format=audio_format.encoding.value,
-            sample_rate=audio_format.sample_rate_hz,
-            channels=audio_format.channels,
-            utterance_index=self.utterance.index,
-            text_span=self.text_span,
-            frame_header=self.framed,
-            context_number=self.utterance.context_number,
-            context_id=self.utterance.context_id,
-            pre_skip=self._make_encoder().pre_skip_samples or None,
-        )
-
-    def words_message(self, words: tuple[Word, ...], status: str) -> AudioTimestamps:
-        return AudioTimestamps(
-            sentence_index=self.index,
-            utterance_index=self.utterance.index,
-            status=status,
-            words=tuple(self._timing(word) for word in words),
-            context_id=self.utterance.context_id,
-        )
-
-    def _timing(self, word: Word) -> WordTiming:
-        start, end = self.word_span(word)
-        return WordTiming(
-            word=sendable(self.sentence.text[start:end]),
-            start_ms=_ms(word.start_s / self.tempo),
-            end_ms=_ms(word.end_s / self.tempo),
-            text_span=(self.source(start), self.source(end)),
-        )
-
-    def failure_message(self, error: RealtimeTTSError, session_id: str) -> ServerError:
-        return ServerError(
-            code=error.code,
-            message=error.message,
-            fatal=False,
-            retryable=error.retryable,
-            session_id=session_id,
-            context_id=self.utterance.context_id,
-            utterance_index=self.utterance.index,
-            sentence_index=self.index,
-            retry_after_ms=None if error.retry_after_s is None else error.retry_after_s * 1000,
-        )
-
-    def done_message(self) -> AudioDone:
-        assert self.finished is not None
-        report = self.ledger.report(started_at_s=self.wanted_s)
-        metrics = self.finished.metrics
-        ttfa_s = _audible_after(report.ttfp_s, self.leading_silence_s)
-        return AudioDone(
-            sentence_index=self.index,
-            total_bytes=self.total_bytes,
-            error=self.finished.error is not None,
-            utterance_index=self.utterance.index,
-            duration_ms=_ms(report.audio_s),
-            samples=self.samples,
-            reason=self.finished.reason.value,
-            metrics=SentenceMetrics(
-                ttfp_ms=_ms_or_none(report.ttfp_s),
-                ttfa_ms=_ms_or_none(ttfa_s),
-                rtf=None if metrics is None or metrics.rtf is None else round(metrics.rtf, 4),
-                queue_ms=None if metrics is None else _ms(metrics.queue_s),
-                chunks=0 if metrics is None else metrics.chunks,
-                initial_chunk_frames=None if metrics is None else metrics.initial_chunk_frames,
-                max_underrun_ms=_ms(report.max_underrun_s),
-                underrun_count=report.underrun_count,
-                continuity_ok=_verdict(report, self.utterance.settings),
-            ),
-            context_id=self.utterance.context_id,
-        )
-
-
-def _audible_after(ttfp_s: float | None, leading_silence_s: float | None) -> float | None:
+def audible_after(ttfp_s: float | None, leading_silence_s: float | None) -> float | None:
+    """Time to first audible sample: that to the first packet, and the silence it begins with."""
     return None if ttfp_s is None or leading_silence_s is None else ttfp_s + leading_silence_s
-
-
-def _verdict(report: ContinuityReport, settings: SessionSettings) -> bool | None:
-    return report.continuity_ok(settings.continuity_threshold_s)
-
-
-def _ms(seconds: float) -> float:
-    return round(seconds * 1000, 1)
-
-
-def _ms_or_none(seconds: float | None) -> float | None:
-    return None if seconds is None else _ms(seconds)

@@ -7,7 +7,7 @@ from typing import Any
 from realtime_tts.engine.api import AudioReady, FinishReason, ModelInfo, RequestFinished, SynthesisRequest
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import RealtimeTTSError
-from realtime_tts.session.dialogue import Quota, SendCancelled
+from realtime_tts.session.dialogue import Quota
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.outputs import (
     CancelRequest,
@@ -17,18 +17,11 @@ from realtime_tts.session.outputs import (
     FetchReference,
     Playout,
     Routed,
-    Send,
     Submit,
 )
 from realtime_tts.session.session import Session
-from realtime_tts.session.utterance import (
-    SendAudio,
-    SendFailure,
-    SendSentenceDone,
-    SendStart,
-    SendUtteranceDone,
-    SendWords,
-)
+from realtime_tts.session.telling import message_of
+from realtime_tts.session.utterance import SendAudio, SendSentenceDone
 
 INFO = tone.info()
 STREAM = {"type": "session.config", "response_format": "pcm", "stream_audio": True}
@@ -105,26 +98,15 @@ class Harness:
     def send(self) -> None:
         while self.reads and (output := self.session.next()) is not None:
             match output:
-                case Send(message=message):
-                    self.sent.append(message)
-                case SendStart(job=job):
-                    self.sent.append(job.start_message())
-                case SendWords(job=job, words=words, status=status):
-                    self.sent.append(job.words_message(words, status))
                 case SendAudio():
                     self.sent.append(output.header + output.data)
                     self.carry_out(self.session.on_audio_sent(output, self.now_s))
-                case SendFailure(job=job, error=error):
-                    self.sent.append(job.failure_message(error, "sid"))
-                case SendSentenceDone(job=job):
-                    self.sent.append(job.done_message())
-                    self.carry_out(self.session.on_sentence_sent(job, self.now_s))
-                case SendUtteranceDone(utterance=utterance):
-                    self.sent.append(utterance.done_message())
-                case SendCancelled():
-                    self.sent.append(output.message())
                 case Close():
                     self.sent.append(output)
+                case _:
+                    self.sent.append(message_of(output, "sid"))
+                    if isinstance(output, SendSentenceDone):
+                        self.carry_out(self.session.on_sentence_sent(output.job, self.now_s))
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [each for each in self.sent if isinstance(each, kind)]

@@ -1,109 +1,86 @@
-"""What the listener noticed: gaps are told, and only those that are ours."""
+"""A sentence on its way: what it owes its client, and when what it has sent is heard."""
 
-import numpy as np
+import dataclasses
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from realtime_tts.engine.api import AudioReady
-from realtime_tts.session.messages import AudioDone, SessionDone
-from tests.session.harness import DONE, configured
+from realtime_tts.engine.api import AudioReady, SynthesisRequest
+from realtime_tts.engine.models import tone
+from realtime_tts.errors import SynthesisFailed
+from realtime_tts.session.messages import AudioDone, AudioStart, AudioTimestamps
+from realtime_tts.session.utterance import SentenceJob
+from tests.session.harness import DONE, INFO, Harness, configured
+
+TEXT = "A sentence of some length."
+PLAIN = dataclasses.replace(INFO, fields=frozenset())
+FRAMES = len(tone.codes(SynthesisRequest("r", "s", TEXT, "tone_low")))
 
 
-def test_a_gap_within_a_sentence_is_told_as_an_underrun() -> None:
+def job_of(harness: Harness) -> SentenceJob:
+    (utterance,) = harness.session._dialogue._contexts[None].utterances
+    return utterance.begun[0]
+
+
+@given(waits_s=st.lists(st.floats(0, 0.5), min_size=FRAMES, max_size=FRAMES), looks_s=st.lists(st.floats(0, 20)))
+@settings(deadline=None, max_examples=50)
+def test_what_was_heard_grows_with_time_and_never_beyond_what_was_sent(
+    waits_s: list[float], looks_s: list[float]
+) -> None:
     harness = configured()
-    harness.text("A sentence of some length here. ")
+    harness.text(TEXT)
     harness.client(DONE)
-    (request,) = harness.submitted
-    harness.now_s = 0.2
-    harness.audio(request, slice(0, 5))  # 0.4 s of sound
-    assert harness.playout_end_s == pytest.approx(0.6)
-    harness.now_s = 0.9
-    harness.audio(request, slice(5, None))
-    harness.finish(request)
-    metrics = harness.of(AudioDone)[0].metrics
-    assert metrics.ttfp_ms == pytest.approx(200.0)
-    assert metrics.max_underrun_ms == pytest.approx(300.0)
-    assert (metrics.underrun_count, metrics.continuity_ok) == (1, False)
-    continuity = harness.of(SessionDone)[0].continuity
-    assert continuity.max_underrun_ms == pytest.approx(300.0)
-    assert continuity.continuity_ok is False
+    for number, wait_s in enumerate(waits_s):
+        harness.now_s += wait_s
+        harness.audio(harness.submitted[0], slice(number, number + 1))
+    job = job_of(harness)
+    heard = [job.played_s(at_s) for at_s in sorted(looks_s)]
+    assert heard == sorted(heard)
+    assert all(0 <= each <= job.audio_s() + 1e-9 for each in heard)
+    assert job.audio_s() == pytest.approx(FRAMES * 0.08)
+    assert job.played_s(harness.playout_end_s) == pytest.approx(job.audio_s())
 
 
-def test_a_wait_for_the_client_s_text_is_starvation_and_no_underrun() -> None:
+def test_a_gap_is_not_time_heard() -> None:
     harness = configured()
-    harness.text("A first sentence. And ")
-    harness.speak(harness.submitted[0])
-    harness.now_s = 30.0  # long after the first sentence was heard
-    harness.text("a second. ")
+    harness.text(TEXT)
     harness.client(DONE)
-    harness.now_s = 30.25
-    harness.speak(harness.submitted[1])
-    continuity = harness.of(SessionDone)[0].continuity
-    assert (continuity.underrun_count, continuity.max_underrun_ms) == (0, 0.0)
-    assert continuity.text_starvation_ms > 25_000
-    assert harness.of(AudioDone)[1].metrics.ttfp_ms == pytest.approx(250.0)
+    harness.audio(harness.submitted[0], slice(0, 5))  # 0.4 s
+    harness.now_s = 1.0
+    harness.audio(harness.submitted[0], slice(5, 10))
+    job = job_of(harness)
+    assert [job.played_s(at_s) for at_s in (0.3, 0.9, 1.1)] == pytest.approx([0.3, 0.4, 0.5])
 
 
-def test_a_wait_for_the_server_between_sentences_is_an_underrun() -> None:
-    harness = configured()
-    harness.text("A first sentence. And a second. ")
-    harness.client(DONE)
-    harness.speak(harness.submitted[0])
-    heard_s = harness.playout_end_s
-    harness.now_s = heard_s + 0.5
-    harness.speak(harness.submitted[1])
-    continuity = harness.of(SessionDone)[0].continuity
-    assert continuity.max_underrun_ms == pytest.approx(500.0, abs=0.1)
+def test_words_that_never_came_are_told_as_failed_and_of_a_failed_sentence_nothing() -> None:
+    for error, statuses in ((None, ["failed"]), (SynthesisFailed("broken"), [])):
+        harness = configured(word_timestamps=True)
+        harness.text(TEXT)
+        harness.client(DONE)
+        harness.audio(harness.submitted[0])
+        harness.finish(harness.submitted[0], error)
+        assert [message.status for message in harness.of(AudioTimestamps)] == statuses
 
 
-def test_audible_time_adds_the_silence_that_the_sound_begins_with() -> None:
-    harness = configured()
-    harness.text("Hello there. ")
-    harness.client(DONE)
-    (request,) = harness.submitted
-    silence, sound = np.zeros(2400, np.float32), np.full(2400, 0.5, np.float32)
-    harness.now_s = 0.1
-    harness.carry_out(harness.session.on_engine(AudioReady(request.request_id, silence), 0.1))
-    harness.carry_out(harness.session.on_engine(AudioReady(request.request_id, sound), 0.1))
-    harness.finish(request)
-    assert harness.of(AudioDone)[0].metrics.ttfp_ms == pytest.approx(100.0)
-    assert harness.of(AudioDone)[0].metrics.ttfa_ms == pytest.approx(200.0)
-    assert harness.of(SessionDone)[0].continuity.ttfa_ms == pytest.approx(200.0)
-
-
-def test_a_single_packet_has_no_continuity_to_speak_of() -> None:
-    harness = configured()
-    harness.text("Hello there. ")
+def test_words_that_the_model_does_not_tell_are_unsupported() -> None:
+    harness = Harness(info=PLAIN)
+    harness.client({"type": "session.config", "word_timestamps": True, "stream_audio": True})
+    harness.text(TEXT)
     harness.client(DONE)
     harness.speak_all()
-    assert harness.of(AudioDone)[0].metrics.continuity_ok is None
+    assert [message.status for message in harness.of(AudioTimestamps)] == ["unsupported"]
 
 
-def test_a_sentence_that_comes_early_and_in_parts_is_no_gap_while_the_one_before_is_heard() -> None:
-    harness = configured()
-    harness.text("A first sentence that lasts for quite a while. And a second. ")
+def test_a_model_without_a_pace_is_stretched_and_every_time_with_it() -> None:
+    harness = Harness(info=PLAIN)
+    harness.client({"type": "session.config", "speed": 2.0, "stream_audio": True, "response_format": "pcm"})
+    harness.text(TEXT)
     harness.client(DONE)
-    harness.now_s = 0.1
-    harness.speak(harness.submitted[0])
-    heard_s = harness.playout_end_s
-    harness.now_s = 0.2
-    harness.audio(harness.submitted[1], slice(0, 1))
-    harness.now_s = heard_s  # its first frame is about to begin: in time
-    harness.audio(harness.submitted[1], slice(1, None))
-    harness.finish(harness.submitted[1])
-    second = harness.of(AudioDone)[1].metrics
-    assert (second.underrun_count, second.max_underrun_ms) == (0, 0.0)
-    assert second.continuity_ok is True
-
-
-def test_an_utterance_sent_ahead_is_judged_by_when_it_is_heard() -> None:
-    harness = configured()
-    for text in ("A first utterance that lasts for quite a while.", "And a second one."):
-        harness.text(text)
-        harness.client(DONE)
-    harness.speak(harness.submitted[0])
-    heard_s = harness.playout_end_s
-    harness.audio(harness.submitted[1], slice(0, 1))
-    harness.now_s = heard_s + 0.05
-    harness.audio(harness.submitted[1], slice(1, None))
-    harness.finish(harness.submitted[1])
-    assert harness.of(SessionDone)[1].continuity.max_underrun_ms == 0.0
+    assert harness.submitted[0].speed == 1.0, "it would not know what to do with another"
+    samples = tone.render(harness.submitted[0])
+    harness.carry_out(harness.session.on_engine(AudioReady(harness.submitted[0].request_id, samples), 0.0))
+    harness.finish(harness.submitted[0])
+    assert harness.of(AudioDone)[0].samples == pytest.approx(len(samples) / 2, abs=1)
+    assert harness.routed == {harness.submitted[0].request_id: len(samples)}
+    assert len(harness.of(AudioStart)) == 1

@@ -81,7 +81,9 @@ def language_name(config: ModelConfig, tag: str | None) -> str | None:
         return None
     name = LANGUAGE_OF_TAG.get(primary, primary)
     if name not in config.languages:
-        raise InvalidConfig(f"language: this model does not speak {primary[:80]!r}; it speaks {', '.join(config.languages)}")
+        raise InvalidConfig(
+            f"language: this model does not speak {primary[:80]!r}; it speaks {', '.join(config.languages)}"
+        )
     return name
 
 
