@@ -100,6 +100,9 @@ class _Echo:
         for _ in range(PACKETS):
             sink(AudioReady(request.request_id, samples))
 
+    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
+        pass
+
     def cancel(self, request_id: str) -> None:
         pass
 

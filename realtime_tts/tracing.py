@@ -229,6 +229,9 @@ class TracedEngine:
         self._tracing.cancelled(request_id)
         self._engine.cancel(request_id)
 
+    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
+        self._engine.extend(request_id, text, complete=complete)
+
     def playout(self, stream_id: str, playout_end_s: float) -> None:
         self._engine.playout(stream_id, playout_end_s)
 

@@ -219,10 +219,14 @@ class FakeEngine:
         self.cancelled: list[str] = []
         self.routed_samples: dict[str, int] = {}
         self.playout_end_s: dict[str, float] = {}
+        self.extended: list[tuple[str, str, bool]] = []
 
     def submit(self, request: SynthesisRequest, sink: EventSink) -> None:
         self.requests.append(request)
         self.running[request.request_id] = sink
+
+    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
+        self.extended.append((request_id, text, complete))
 
     def cancel(self, request_id: str) -> None:
         if sink := self.running.pop(request_id, None):

@@ -31,6 +31,8 @@ class ModelInfo:
     samples_per_frame: int
     voices: tuple[Voice, ...]
     default_voice: str | None
+    reads_ahead: bool = False
+    """Whether it speaks the beginning of a sentence whose end has not come yet."""
     languages: tuple[str, ...] = ()
     """Primary BCP-47 subtags that it speaks beside those of its voices."""
     fields: frozenset[str] = frozenset()
@@ -100,6 +102,8 @@ class SynthesisRequest:
     """False where nothing is sent before all is made, such as a whole file: then its sound may pile up unsent."""
     initial_codec_chunk_frames: int | None = None
     """Overrides the dynamic initial chunk."""
+    text_complete: bool = True
+    """False while more of the text is to come, by `EngineHandle.extend`: for models that read ahead."""
     language: str | None = None
     """A primary BCP-47 subtag; None leaves it to the model or the voice."""
     sampling: Sampling = Sampling()
@@ -204,6 +208,10 @@ class EngineHandle(Protocol):
     def info(self) -> ModelInfo: ...
 
     def submit(self, request: SynthesisRequest, sink: EventSink) -> None: ...
+
+    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
+        """More text of a request that was submitted without its end.  Unknown ids are ignored, as with `cancel`."""
+        ...
 
     def cancel(self, request_id: str) -> None:
         """Ends a request at any moment, and forgets what of its sound is still unsent.

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -92,6 +92,13 @@ class Engine:
             self._events.append(RequestFinished(request.request_id, FinishReason.ERROR, error=refusal))
         else:
             self._roster.add(request)
+
+    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
+        """More text of a request, and whether that was all.  Unknown ids are ignored."""
+        if state := self._roster.requests.get(request_id):
+            assert not state.request.text_complete, f"the text of {request_id} was complete"
+            state.request = replace(state.request, text=state.request.text + text, text_complete=complete)
+            state.starved = False
 
     def cancel(self, request_id: str) -> None:
         """Ends a request at any moment.  Unknown ids are ignored: a cancel races with the end."""
@@ -200,7 +207,7 @@ class Engine:
 
     def _frame_candidate(self, state: RequestState, index: int, due_s: float) -> Candidate | None:
         progress = state.stages[index]
-        if progress.in_flight or progress.finished:
+        if progress.in_flight or progress.finished or (index == 0 and state.starved):
             return None
         if index > 0:
             upstream = state.stages[index - 1]
@@ -322,6 +329,8 @@ class Engine:
             progress.output.append(output.values)
             progress.finished = output.finished
             state.truncated |= output.truncated
+            # What it read of the text may be less than there is by now.
+            state.starved = output.starved and row.request is state.request
             if output.words:
                 self._events.append(WordsReady(state.request_id, output.words))
         if state.ended is None:

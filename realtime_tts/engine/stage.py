@@ -43,6 +43,8 @@ class StageOutput:
     values: npt.NDArray[np.generic]
     finished: bool = False
     truncated: bool = False
+    starved: bool = False
+    """It can only go on once more of its text has come; only where `request.text_complete` is False."""
     error: RealtimeTTSError | None = None
     words: tuple[Word, ...] = ()
 

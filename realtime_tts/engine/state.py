@@ -88,6 +88,8 @@ class RequestState:
     samples_out: int = 0
     samples_routed: int = 0
     truncated: bool = False
+    starved: bool = False
+    """Its first stage waits for more of its text."""
     ended: FinishReason | None = None
 
     @property

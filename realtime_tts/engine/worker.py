@@ -78,6 +78,9 @@ class EngineWorker:
         else:
             self._command(lambda: self._engine.submit(request))
 
+    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
+        self._command(lambda: self._engine.extend(request_id, text, complete=complete))
+
     def cancel(self, request_id: str) -> None:
         self._command(lambda: self._engine.cancel(request_id))
 

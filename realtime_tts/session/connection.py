@@ -20,6 +20,7 @@ from realtime_tts.session.outputs import (
     Close,
     Command,
     EndStream,
+    Extend,
     FetchReference,
     Playout,
     Routed,
@@ -211,6 +212,8 @@ class Connection:
             match command:
                 case Submit(request=request):
                     self._engine.submit(request, self._on_engine)
+                case Extend():
+                    self._engine.extend(command.request_id, command.text, complete=command.complete)
                 case CancelRequest(request_id=request_id):
                     self._engine.cancel(request_id)
                 case Routed():

@@ -1,5 +1,6 @@
 """What is said in a session: its contexts, their utterances and tracks, and all that waits to be sent, in order."""
 
+import math
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from realtime_tts.errors import InvalidConfig, RealtimeTTSError, SessionEnding, 
 from realtime_tts.session.context import Cancellation, Context
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import ServerWarning, printable
-from realtime_tts.session.outputs import Close, Command, EndStream, Send
+from realtime_tts.session.outputs import Close, Command, EndStream, Extend, Send
 from realtime_tts.session.respell import Respelled
 from realtime_tts.session.sentences import Sentence, SentenceSplitter, is_speakable
 from realtime_tts.session.settings import AUTO, SessionSettings, primary_language
@@ -31,6 +32,8 @@ from realtime_tts.session.utterance import (
 
 BLOCK_CHARS = 4096
 """Of text that are cut into sentences at a time: 5 to 20 ms of work for sentences of one letter."""
+EARLY_WORDS = 3
+"""Of a sentence, before a model that reads ahead begins: with fewer it would guess at the melody."""
 MAX_RESPELLED = 4
 """Times as long as a sentence may be: what pronunciations may make of one."""
 _LINE_BREAK = re.compile(r"[\r\n]")
@@ -158,6 +161,8 @@ class Dialogue:
         block, utterance.unread = utterance.unread[:BLOCK_CHARS], utterance.unread[BLOCK_CHARS:]
         sentences = utterance.splitter.push(utterance.cleaner.push(block))
         yield from self._on_sentences(context, utterance, sentences, now_s)
+        if self._info.reads_ahead and not utterance.unread:
+            yield from self._on_beginning(context, utterance, now_s)
 
     def _check_room(self, context: Context, text: str) -> None:
         limits = self._limits
@@ -268,6 +273,9 @@ class Dialogue:
     def _on_sentences(
         self, context: Context, utterance: Utterance, sentences: list[Sentence], now_s: float
     ) -> Iterator[Command]:
+        if utterance.early is not None and sentences:
+            yield from self._complete(utterance, utterance.early, sentences[0], now_s)
+            sentences = sentences[1:]
         for sentence in sentences:
             if is_speakable(sentence.text):
                 job = self._make_job(context, utterance, sentence, now_s)
@@ -290,7 +298,40 @@ class Dialogue:
             )
         yield from context.track.fill()
 
-    def _make_job(self, context: Context, utterance: Utterance, sentence: Sentence, now_s: float) -> SentenceJob:
+    def _on_beginning(self, context: Context, utterance: Utterance, now_s: float) -> Iterator[Command]:
+        """For a model that reads ahead: the sentence that is being written is spoken already."""
+        beginning = utterance.splitter.beginning
+        if beginning is None or utterance.settings.pronunciations.words or not utterance.settings.stream_audio:
+            return
+        if utterance.early is not None:
+            yield from self._grow(utterance.early, beginning, complete=False)
+            return
+        enough = len(beginning.text.split()) >= EARLY_WORDS and is_speakable(beginning.text)
+        if enough and context.track.has_room(utterance):
+            job = utterance.early = self._make_job(context, utterance, beginning, now_s, complete=False)
+            utterance.jobs.append(job)
+            context.track.add(job)
+            yield from context.track.fill()
+
+    def _complete(self, utterance: Utterance, job: SentenceJob, sentence: Sentence, now_s: float) -> Iterator[Command]:
+        utterance.early = None
+        job.closed_s = now_s
+        yield from self._grow(job, sentence, complete=True)
+        job.sources = self._sources(utterance, sentence)
+        utterance.cleaner.forget(sentence.end)
+
+    def _grow(self, job: SentenceJob, sentence: Sentence, *, complete: bool) -> Iterator[Command]:
+        known = job.sentence.text
+        assert sentence.text.startswith(known), f"{sentence.text!r} does not begin with {known!r}"
+        more = sentence.text[len(known) :]
+        if more or complete:
+            job.sentence = sentence
+            job.respelled = Respelled(sentence.text)
+            yield Extend(job.request.request_id, _LINE_BREAK.sub(" ", more), complete)
+
+    def _make_job(
+        self, context: Context, utterance: Utterance, sentence: Sentence, now_s: float, *, complete: bool = True
+    ) -> SentenceJob:
         settings = utterance.settings
         respelled = settings.pronunciations.respell(sentence.text)
         if len(respelled.text) > MAX_RESPELLED * self._limits.max_sentence_chars:
@@ -300,6 +341,7 @@ class Dialogue:
             request_id=f"{self._session_id}/{self._request_count}",
             stream_id=context.track.stream_id,
             text=_LINE_BREAK.sub(" ", respelled.text),  # inside of what is cut only on request
+            text_complete=complete,
             voice=settings.voice or "",  # a recording's, then
             utterance_index=utterance.index,
             streamed=settings.stream_audio,
@@ -322,7 +364,8 @@ class Dialogue:
             request=request,
             model_rate_hz=self._info.sample_rate_hz,
             tempo=1.0 if has_speed else settings.speed,
-            closed_s=now_s,
+            opened_s=now_s,
+            closed_s=now_s if complete else math.inf,
             gives_words="word_timestamps" in self._info.fields,
         )
         utterance.total_sentences += 1

@@ -278,6 +278,8 @@ class AudioDone(ServerMessage, frozen=True, kw_only=True, tag="audio.done"):
     reason: str
     metrics: SentenceMetrics
     context_id: str | None = None
+    sentence_text: str | None = None
+    """Where `audio.start` had told its beginning only."""
 
 
 class AudioCancelled(ServerMessage, frozen=True, kw_only=True, tag="audio.cancelled"):

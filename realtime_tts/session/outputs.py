@@ -15,6 +15,15 @@ class Submit:
 
 
 @dataclass(frozen=True, slots=True)
+class Extend:
+    """More text of a request that was submitted without its end."""
+
+    request_id: str
+    text: str
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CancelRequest:
     request_id: str
 
@@ -50,7 +59,7 @@ class FetchReference:
     ref_audio: str
 
 
-Command: TypeAlias = Submit | CancelRequest | EndStream | Routed | Playout | FetchReference
+Command: TypeAlias = Submit | Extend | CancelRequest | EndStream | Routed | Playout | FetchReference
 
 # -- In its turn ------------------------------------------------------------------------------------------------------
 

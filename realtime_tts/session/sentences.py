@@ -153,6 +153,19 @@ class SentenceSplitter:
         """Characters received and neither released nor dropped as white space between sentences."""
         return len(self._pending)
 
+    @property
+    def beginning(self) -> Sentence | None:
+        """What has come of the next sentence, up to a word after which it surely goes on; None where that is nothing.
+
+        That is, before any mark that might end it.  Its index and its start are those of the sentence to come.
+        """
+        if self._granularity == "clause":
+            return None
+        mark = _MARK.search(self._pending)
+        sure = self._pending[: min(mark.start() if mark else len(self._pending), self._max_chars // 2)]
+        words = sure[: max((sure.rfind(space) for space in " \t"), default=0) + 1].rstrip()
+        return Sentence(self._count, words, self._offset, self._offset + len(words)) if words else None
+
     def push(self, text: str) -> list[Sentence]:
         """The sentences that `text` completes."""
         sentences: list[Sentence] = []

@@ -61,6 +61,7 @@ def message_of(output: Told, session_id: str) -> AnyServerMessage:
 
 def _start(job: SentenceJob) -> AudioStart:
     utterance = job.utterance
+    job.told_text = job.sentence.text
     audio_format = utterance.settings.format
     return AudioStart(
         sentence_index=job.index,
@@ -136,6 +137,7 @@ def sentence_done(job: SentenceJob) -> AudioDone:
             continuity_ok=_verdict(report, job.utterance.settings),
         ),
         context_id=job.utterance.context_id,
+        sentence_text=job.sentence.text if job.told_text not in (None, job.sentence.text) else None,
     )
 
 

@@ -53,6 +53,11 @@ class Track:
             if not utterance.complete:
                 return  # more of it may come, and must not find the places taken by what is heard after it
 
+    def has_room(self, utterance: Utterance) -> bool:
+        """Whether another sentence of it would go to the engine at once."""
+        is_next = bool(self.utterances) and self.utterances[0] is utterance and not utterance.waiting
+        return is_next and len(self._unsent) <= self._sentences_ahead
+
     def job_of(self, request_id: str) -> SentenceJob | None:
         return self._submitted.get(request_id)
 
@@ -98,7 +103,7 @@ class Track:
             job.samples += audio.samples
             return
         if job.wanted_s is None:
-            job.wanted_s = max(job.closed_s, self._last_routed_s)
+            job.wanted_s = max(job.opened_s, self._last_routed_s)
         samples = job.on_sent(audio, now_s, self._playout.playout_end_s)
         self._playout.record(arrived_at_s=now_s, duration_s=audio.duration_s)
         self._last_routed_s = now_s

@@ -91,6 +91,8 @@ class Utterance:
     unread: str = ""
     """Of that, what is not yet cut into sentences."""
     characters: int = 0
+    early: "SentenceJob | None" = None
+    """The sentence that is spoken although its end has not come."""
     jobs: deque["SentenceJob"] = field(default_factory=deque)
     """Sentences not yet wholly passed on, in the order of hearing."""
     waiting: deque["SentenceJob"] = field(default_factory=deque)
@@ -129,8 +131,10 @@ class SentenceJob:
     request: SynthesisRequest
     model_rate_hz: int
     tempo: float
+    opened_s: float
+    """When so much of its text had come that it could be spoken."""
     closed_s: float
-    """When its text was complete."""
+    """When its text was complete; infinite before."""
     gives_words: bool
     """Whether the model says when each word is heard."""
     held: list[Samples | tuple[Word, ...]] = field(default_factory=list)
@@ -142,6 +146,8 @@ class SentenceJob:
     """Whether its frames begin with a header."""
     start_sent: bool = False
     done_sent: bool = False
+    told_text: str | None = None
+    """What its start said of it."""
     ledger: PlayoutLedger = field(default_factory=PlayoutLedger)
     wanted_s: float | None = None
     """When it could first have been sent: its text complete, and everything before it routed."""
@@ -239,8 +245,14 @@ class SentenceJob:
         utterance = self.utterance
         playout_end_s = utterance.ledger.playout_end_s
         # The listener had run dry before this sentence's text was complete: that wait is the text's, not ours.
-        starved = playout_end_s is not None and self.ledger.playout_end_s is None and self.closed_s > playout_end_s
-        self.ledger.record(arrived_at_s=now_s, duration_s=audio.duration_s, hearing_until_s=hearing_until_s)
+        starved = playout_end_s is not None and self.closed_s > playout_end_s
+        own_end_s = self.ledger.playout_end_s
+        self.ledger.record(
+            arrived_at_s=now_s,
+            duration_s=audio.duration_s,
+            text_starved=own_end_s is not None and self.closed_s > own_end_s,
+            hearing_until_s=hearing_until_s,
+        )
         utterance.ledger.record(
             arrived_at_s=now_s,
             duration_s=audio.duration_s,

@@ -225,3 +225,53 @@ def test_no_more_requests_begin_than_the_model_has_slots_for() -> None:
     assert sorted(ends) == [FinishReason.CANCELLED] + [FinishReason.COMPLETE] * 6
     assert max(held) == 2
     assert slots(model) == 0
+
+
+def test_a_request_that_waits_for_its_text_costs_nothing_and_goes_on_when_it_comes() -> None:
+    launches = 0
+
+    def count(_batch: Sequence[StageInput]) -> None:
+        nonlocal launches
+        launches += 1
+
+    engine, events = make_engine(wrapped(tone.build(reads_ahead=True), "talker", count))
+    whole = request(0, "This is the whole text of it.")
+    engine.submit(dataclasses.replace(whole, text=whole.text[:11], text_complete=False))
+    while engine.step():
+        pass
+    assert not any(isinstance(event, RequestFinished) for event in events)
+    launched = launches
+    for _ in range(20):
+        engine.step()
+    assert launches == launched, "it is not asked again and again"
+    engine.extend("r0", whole.text[11:20], complete=False)
+    engine.extend("unknown", "text", complete=True)
+    engine.extend("r0", whole.text[20:], complete=True)
+    run_to_end(engine)
+    assert np.array_equal(np.concatenate([e.samples for e in events if isinstance(e, AudioReady)]), tone.render(whole))
+
+
+def test_text_that_comes_while_a_step_runs_is_not_overlooked() -> None:
+    executor = HeldExecutor()
+    engine, events = make_engine(tone.build(reads_ahead=True), executor=executor)
+    whole = request(0, "Short text.")
+    engine.submit(dataclasses.replace(whole, text="S", text_complete=False))
+    engine.step()
+    engine.extend("r0", whole.text[1:], complete=True)  # the step that runs has not seen it, and will say: starved
+    for _ in range(100):
+        executor.run_all()
+        engine.step()
+    assert [event.reason for event in events if isinstance(event, RequestFinished)] == [FinishReason.COMPLETE]
+
+
+def test_a_request_that_waits_for_its_text_can_be_cancelled() -> None:
+    model = tone.build(reads_ahead=True)
+    engine, events = make_engine(model)
+    engine.submit(dataclasses.replace(request(0), text="Hel", text_complete=False))
+    while engine.step():
+        pass
+    engine.cancel("r0")
+    engine.extend("r0", "lo.", complete=True)
+    engine.step()
+    assert [event.reason for event in events if isinstance(event, RequestFinished)] == [FinishReason.CANCELLED]
+    assert slots(model) == 0

@@ -14,6 +14,7 @@ from realtime_tts.session.outputs import (
     Close,
     Command,
     EndStream,
+    Extend,
     FetchReference,
     Playout,
     Routed,
@@ -35,6 +36,7 @@ class Harness:
         self.sent: list[Any] = []
         self.submitted: list[SynthesisRequest] = []
         self.cancelled: list[str] = []
+        self.extended: list[Extend] = []
         self.ended_streams: list[str] = []
         self.fetching: list[str] = []
         self.routed: dict[str, int] = {}
@@ -82,6 +84,8 @@ class Harness:
             match command:
                 case Submit(request=request):
                     self.submitted.append(request)
+                case Extend():
+                    self.extended.append(command)
                 case CancelRequest(request_id=request_id):
                     self.cancelled.append(request_id)
                 case EndStream(stream_id=stream_id):

@@ -1,5 +1,6 @@
 """Contexts, barge-in, flush: what a backend with several threads of talk relies on."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -22,10 +23,11 @@ from realtime_tts.session.messages import (
     SessionExpiring,
 )
 from realtime_tts.session.outputs import Close
-from tests.session.harness import DONE, STREAM, Harness, configured
+from tests.session.harness import DONE, INFO, STREAM, Harness, configured
 
 CANCEL = {"type": "input.cancel"}
 FLUSH = {"type": "input.flush"}
+AHEAD = dataclasses.replace(INFO, reads_ahead=True)
 
 
 def of_context(name: str | None, message: dict[str, Any]) -> dict[str, Any]:
@@ -394,7 +396,7 @@ class AnySession(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.harness = Harness(SessionLimits(max_contexts=2))
+        self.harness = Harness(SessionLimits(max_contexts=2), info=AHEAD)
         self.progress: dict[str, int] = {}
 
     @rule(
@@ -507,3 +509,90 @@ class AnySession(RuleBasedStateMachine):
 
 TestAnySession = AnySession.TestCase
 TestAnySession.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+
+
+# -- Reading ahead -----------------------------------------------------------------------------------------------------
+
+
+def ahead(**config: Any) -> Harness:
+    harness = Harness(info=AHEAD)
+    harness.client({**STREAM, **config})
+    harness.sent.clear()
+    return harness
+
+
+def test_a_sentence_is_with_a_model_that_reads_ahead_before_its_end_has_come() -> None:
+    harness = ahead()
+    harness.text("This sentence ")
+    assert harness.submitted == [], "two words tell little"
+    harness.text("is only")
+    harness.text(" just")
+    (request,) = harness.submitted
+    assert (request.text, request.text_complete) == ("This sentence is", False)
+    harness.text(" being written. And")
+    harness.text(" more to come")
+    assert [(each.text, each.complete) for each in harness.extended] == [
+        (" only", False),
+        (" just being", False),
+        (" written.", True),
+    ]
+    assert request.text + "".join(each.text for each in harness.extended) == "This sentence is only just being written."
+
+
+def test_only_the_sentence_that_would_be_next_is_read_ahead() -> None:
+    harness = ahead()
+    harness.text("One is here. Two is here. And then there is one that ")
+    assert all(request.text_complete for request in harness.submitted)
+
+
+@pytest.mark.parametrize(
+    "config", [{"stream_audio": False}, {"split_granularity": "clause"}, {"pronunciations": {"a": "b"}}]
+)
+def test_where_the_end_may_change_the_beginning_nothing_is_read_ahead(config: dict[str, Any]) -> None:
+    harness = ahead(**config)
+    harness.text("This sentence is only just being ")
+    assert harness.submitted == []
+
+
+def test_a_sentence_that_was_read_ahead_is_told_as_any_other() -> None:
+    harness = ahead(text_filters=["markdown"])
+    harness.text("This **sentence** is only just ")
+    (request,) = harness.submitted
+    harness.audio(request, slice(0, 3))
+    harness.text("being written. And more.")
+    harness.client(DONE)
+    harness.finish(request)
+    harness.speak(harness.submitted[1])
+    start, second = harness.of(AudioStart)
+    assert (start.sentence_text, start.text_span[0]) == ("This sentence is only just", 0)
+    assert (second.sentence_index, second.sentence_text) == (1, "And more.")
+    assert harness.of(AudioDone)[0].sentence_text == "This sentence is only just being written."
+    assert harness.of(AudioDone)[1].sentence_text is None, "it was told whole at its start"
+    assert harness.of(SessionDone)[0].total_sentences == 2
+
+
+def test_a_wait_for_the_rest_of_a_sentence_is_no_underrun() -> None:
+    harness = ahead()
+    harness.text("This sentence is only just ")
+    (request,) = harness.submitted
+    harness.audio(request, slice(0, 3))
+    harness.now_s = 5.0
+    harness.text("being written.")
+    harness.client(DONE)
+    harness.now_s = 5.1
+    harness.audio(request, slice(3, 6))
+    harness.finish(request)
+    done = harness.of(AudioDone)[0].metrics
+    assert (done.underrun_count, done.max_underrun_ms) == (0, 0.0)
+    assert harness.of(SessionDone)[0].continuity.text_starvation_ms > 4000
+
+
+def test_a_barge_in_takes_back_what_was_read_ahead() -> None:
+    harness = ahead()
+    harness.text("This sentence is only just ")
+    harness.audio(harness.submitted[0], slice(0, 3))
+    harness.client(CANCEL)
+    assert harness.cancelled == [harness.submitted[0].request_id]
+    harness.text("being written. A new beginning is this one ")
+    assert harness.extended == []
+    assert [request.text for request in harness.submitted[1:]] == ["being written.", "A new beginning is this one"]

@@ -350,3 +350,28 @@ def test_items_of_a_list_in_one_line_are_cut_as_before() -> None:
         "a) One",
         "b) Two",
     ]
+
+
+@given(st.text(alphabet="ab  .,!?:\n\"'()。1", max_size=80), st.sampled_from(["sentence", "none"]))
+@settings(deadline=None)
+def test_the_beginning_of_a_sentence_is_the_beginning_of_what_is_released_next(
+    text: str, granularity: Granularity
+) -> None:
+    splitter = SentenceSplitter(max_chars=40, granularity=granularity)
+    beginning: Sentence | None = None
+    for char in [*text, None]:
+        released = splitter.finish() if char is None else splitter.push(char)
+        if released and beginning is not None:
+            first = released[0]
+            assert first.text.startswith(beginning.text)
+            assert (first.index, first.start) == (beginning.index, beginning.start)
+            beginning = None
+        earlier, beginning = beginning, splitter.beginning
+        assert earlier is None or (beginning is not None and beginning.text.startswith(earlier.text)), "it only grows"
+
+
+def test_a_beginning_stops_before_whatever_may_end_the_sentence() -> None:
+    splitter = SentenceSplitter()
+    assert splitter.push("I said so to Dr. Smith and") == []
+    assert splitter.beginning == Sentence(0, "I said so to", 0, 12)
+    assert SentenceSplitter(granularity="clause").beginning is None

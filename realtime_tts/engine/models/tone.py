@@ -4,6 +4,7 @@ It has the shape of a codec language model: a Talker that makes one codec frame 
 Code2Wav that keeps state.  Its costs are waited, not burnt, so that a small machine can play a large one.
 """
 
+import math
 import re
 import zlib
 from collections.abc import Callable, Sequence
@@ -51,12 +52,26 @@ as vLLM-Omni has it (~69), the same with a vocoder that keeps state, and everyth
 
 
 def codes(request: SynthesisRequest) -> Frames:
-    """All codec frames of a text, int64 (n, 3): a pure function of text, voice and speed."""
+    """All codec frames of a text, int64 (n, 3): a pure function of text, voice and speed.
+
+    A frame depends on the text up to the last character that it speaks, so those of a beginning begin those of the
+    whole.
+    """
     count = max(1, round(len(request.text) * FRAMES_PER_CHARACTER / request.speed))
-    seed = zlib.crc32(f"{request.voice}\0{request.text}".encode("utf-8", "replace"))
-    frames = np.random.default_rng(seed).integers(0, (8, 4, 4), size=(count, NUM_CODEBOOKS))
+    digest, read = zlib.crc32(f"{request.voice}\0".encode()), 0
+    frames = np.empty((count, NUM_CODEBOOKS), np.int64)
+    for index in range(count):
+        end = _characters_read(index, request.speed)
+        digest = zlib.crc32(request.text[read:end].encode("utf-8", "replace") + b"\0", digest)
+        read = end
+        frames[index] = digest & 7, digest >> 3 & 3, digest >> 5 & 3
     frames[:, 0] += 8 * (request.voice == "tone_high")
     return frames
+
+
+def _characters_read(index: int, speed: float) -> int:
+    """How much of the text has been spoken at the end of a frame."""
+    return math.ceil((index + 1) * speed / FRAMES_PER_CHARACTER)
 
 
 def words(request: SynthesisRequest) -> tuple[Word, ...]:
@@ -99,6 +114,15 @@ def render(request: SynthesisRequest) -> Samples:
     return decode(codes(request))
 
 
+@dataclass(slots=True)
+class _Row:
+    request: SynthesisRequest
+    frames: Frames
+    done: int = 0
+    told: bool = False
+    """Whether its words were told."""
+
+
 class Talker:
     """One codec frame a step for each row; holds the rest of each request's frames, as a real one holds its KV."""
 
@@ -107,7 +131,7 @@ class Talker:
     def __init__(self, costs: ToneCosts, max_batch: int, lane: str, wait_s: Callable[[float], None]) -> None:
         self.lane = lane
         self.max_batch = max_batch
-        self.slots: dict[str, tuple[Frames, int]] = {}
+        self.slots: dict[str, _Row] = {}
         self._costs = costs
         self._wait_s = wait_s
 
@@ -120,11 +144,18 @@ class Talker:
         self.slots.pop(request_id, None)  # absent where `run` raised before this row
 
     def _step(self, request: SynthesisRequest) -> StageOutput:
-        frames, done = self.slots.get(request.request_id) or (codes(request), 0)
-        self.slots[request.request_id] = (frames, done + 1)
-        return StageOutput(
-            frames[done : done + 1], finished=done + 1 == len(frames), words=() if done else words(request)
-        )
+        row = self.slots.get(request.request_id)
+        if row is None:
+            row = self.slots[request.request_id] = _Row(request, codes(request))
+        elif row.request is not request:
+            row.request, row.frames = request, codes(request)
+        if not request.text_complete and _characters_read(row.done, request.speed) > len(request.text):
+            return StageOutput(row.frames[:0], starved=True)
+        told = words(request) if request.text_complete and not row.told else ()
+        row.told |= request.text_complete
+        frame = row.frames[row.done : row.done + 1]
+        row.done += len(frame)
+        return StageOutput(frame, finished=request.text_complete and row.done == len(row.frames), words=told)
 
 
 class Code2Wav:
@@ -156,7 +187,7 @@ class Code2Wav:
         return StageOutput(samples)
 
 
-def info() -> ModelInfo:
+def info(*, reads_ahead: bool = False) -> ModelInfo:
     return ModelInfo(
         name="tone",
         sample_rate_hz=SAMPLE_RATE_HZ,
@@ -164,6 +195,7 @@ def info() -> ModelInfo:
         voices=VOICES,
         default_voice=VOICES[0].name,
         fields=frozenset({"speed", "word_timestamps"}),
+        reads_ahead=reads_ahead,
     )
 
 
@@ -174,11 +206,13 @@ def build(
     max_batch: int = 4096,
     decode_batch: int | None = None,
     shared_lane: bool = False,
+    reads_ahead: bool = False,
     wait_s: Callable[[float], None] = sleep_s,
 ) -> Model:
     """`profile` names costs and batch of `PROFILES`; `costs` and `decode_batch` are taken in their place.
 
-    `shared_lane` puts both stages on one device; `wait_s` is how a step spends its cost.
+    `shared_lane` puts both stages on one device; `reads_ahead` has it speak sentences whose end has not come;
+    `wait_s` is how a step spends its cost.
     """
     if profile not in PROFILES:
         raise ModelNotUsable(f"tone has no profile {profile!r}; there are {', '.join(PROFILES)}")
@@ -186,7 +220,7 @@ def build(
     costs = costs or usual_costs
     decode_batch = decode_batch or usual_batch
     return Model(
-        info=info(),
+        info=info(reads_ahead=reads_ahead),
         stages=(
             Talker(costs, max_batch, "talker", wait_s),
             Code2Wav(costs, decode_batch, "talker" if shared_lane else "code2wav", wait_s),

@@ -1,7 +1,6 @@
 """What a Qwen3-TTS model can do, in the words of a session: voices, languages as BCP-47, and the fields it honours."""
 
 import re
-from pathlib import Path
 
 from realtime_tts.engine.api import ModelInfo, Voice
 from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, ModelType
@@ -67,10 +66,10 @@ def describe(config: ModelConfig, name: str) -> ModelInfo:
     )
 
 
-def model_name(directory: Path, config: ModelConfig) -> str:
+def model_name(directory: str, config: ModelConfig) -> str:
     """The directory's own name where it is a published one, and else what kind of model it is."""
-    if re.fullmatch(r"qwen3[\w.-]*", directory.name, re.IGNORECASE | re.ASCII):
-        return directory.name
+    if re.fullmatch(r"qwen3[\w.-]*", directory, re.IGNORECASE | re.ASCII):
+        return directory
     return f"Qwen3-TTS-12Hz-{TASK_TYPES[config.tts_model_type]}"
 
 

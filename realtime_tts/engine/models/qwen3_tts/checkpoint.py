@@ -105,6 +105,11 @@ class Checkpoint:
         shapes = {name: self._shape(name) for name in self._file_of if name.startswith(prefix)}
         return {name.removeprefix(prefix): self.take(name, shape, dtype) for name, shape in shapes.items()}
 
+    def leave(self, prefix: str) -> None:
+        """Passes over every tensor whose name starts with `prefix`: a part that is known, and of no use here."""
+        for name in [name for name in self._file_of if name.startswith(prefix)]:
+            del self._file_of[name]
+
     def count(self, prefix: str) -> int:
         """The numbers in all tensors not yet taken whose names start with `prefix`, by the files' headers alone."""
         return sum(prod(self._shape(name)) for name in self._file_of if name.startswith(prefix))

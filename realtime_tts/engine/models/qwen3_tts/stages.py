@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from realtime_tts.engine.api import Sampling, SynthesisRequest
-from realtime_tts.engine.models.qwen3_tts.about import SAMPLES_PER_FRAME, language_name
+from realtime_tts.engine.models.qwen3_tts.about import language_name
 from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav
 from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, ModelType
 from realtime_tts.engine.models.qwen3_tts.pace import least_frames, most_frames
@@ -35,7 +35,7 @@ class Turn:
     """A lane's own CUDA stream, entered for all that a stage does there; on a CPU there is nothing to enter."""
 
     def __init__(self, device: torch.device) -> None:
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def __call__(self) -> AbstractContextManager[object]:
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
@@ -319,17 +319,17 @@ class WindowedCode2WavStage:
     def _decode(self, row: StageInput) -> StageOutput:
         assert row.frames is not None, "the last stage always gets frames"
         assert row.chunk is not None, "the last stage always gets a chunk"
-        return _sound(self._decoder.decode_windowed(row.frames, row.chunk.start - row.chunk.context_start))
+        codes = np.asarray(row.frames, np.int64)
+        return _sound(self._decoder.decode_windowed(codes, row.chunk.start - row.chunk.context_start))
 
 
 def _new_frames(row: StageInput) -> Codes:
     assert row.frames is not None, "the last stage always gets frames"
     assert row.chunk is not None, "the last stage always gets a chunk"
-    return row.frames[row.chunk.start - row.chunk.context_start :][: row.chunk.frames]
+    return np.asarray(row.frames, np.int64)[row.chunk.start - row.chunk.context_start :][: row.chunk.frames]
 
 
 def _sound(samples: npt.NDArray[np.float32]) -> StageOutput:
     if not np.isfinite(samples).all():
         return StageOutput(samples, error=SynthesisFailed("the codec gave no sound for this sentence"))
-    assert len(samples) % SAMPLES_PER_FRAME == 0
     return StageOutput(samples)

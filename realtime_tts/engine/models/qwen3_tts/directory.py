@@ -1,0 +1,52 @@
+"""Where is the model?  A directory in the published layout, or a repository on the Hugging Face Hub."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from realtime_tts.errors import ModelNotUsable
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+EXAMPLE = "Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice"
+FILES = ("*.json", "*.txt", "*.safetensors", "speech_tokenizer/*")
+"""What is downloaded of a repository."""
+
+
+def find_directory(
+    model_dir: str | Path | None, progress: Callable[[str], None], download: Callable[[str], str] | None = None
+) -> tuple[Path, str]:
+    """The directory, and the name that it is known by.  A Hub repository is downloaded, or found where it was before.
+
+    Raises ModelNotUsable.
+    """
+    if model_dir is None or not str(model_dir):
+        raise ModelNotUsable(
+            f"qwen3_tts has no weights of its own: name a model_dir, a directory in the published layout"
+            f" or a Hugging Face id such as {EXAMPLE}"
+        )
+    path = Path(model_dir).expanduser()
+    if path.is_dir():
+        return path, path.resolve().name
+    if not _HUB_ID.fullmatch(str(model_dir)):
+        raise ModelNotUsable(f"model_dir {model_dir} is not a directory")
+    name = str(model_dir)
+    fetch = download or _downloader(name)
+    progress(f"looking for {name} (downloaded once, and taken up where it broke off)")
+    return Path(fetch(name)), name.split("/")[1]
+
+
+def _downloader(name: str) -> Callable[[str], str]:
+    try:
+        import huggingface_hub
+    except ImportError:
+        raise ModelNotUsable(f"there is no directory {name}; to download it: pip install huggingface_hub") from None
+    errors = (OSError, ValueError, huggingface_hub.errors.HfHubHTTPError)
+
+    def download(repository: str) -> str:
+        try:
+            return str(huggingface_hub.snapshot_download(repository, allow_patterns=list(FILES)))
+        except errors as error:
+            first_line = str(error).strip().partition("\n")[0]
+            raise ModelNotUsable(f"{repository} could not be downloaded: {first_line}") from error
+
+    return download

@@ -1,0 +1,304 @@
+"""A published directory to a model that runs: weights onto the device, slots into its memory, stages onto lanes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from realtime_tts.engine.api import ModelInfo, SynthesisRequest
+from realtime_tts.engine.api import Sampling as Wish
+from realtime_tts.engine.chunking import ChunkPlan
+from realtime_tts.engine.cost import LinearCost, PipelineCosts
+from realtime_tts.engine.models.qwen3_tts.about import SAMPLES_PER_FRAME
+from realtime_tts.engine.models.qwen3_tts.budget import (
+    CODEC_DIRECTORY,
+    CODEC_DTYPE,
+    VOICE_CACHE_BYTES,
+    slots_that_fit,
+)
+from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint, default_dtype
+from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav, DecoderWeights
+from realtime_tts.engine.models.qwen3_tts.codec_config import CodecConfig, SpeakerEncoderConfig
+from realtime_tts.engine.models.qwen3_tts.codec_encoder import CodecEncoder
+from realtime_tts.engine.models.qwen3_tts.codec_layers import refuse_leftovers
+from realtime_tts.engine.models.qwen3_tts.config import (
+    ModelConfig,
+    ModelType,
+    read_config,
+    read_generation_config,
+    read_json,
+)
+from realtime_tts.engine.models.qwen3_tts.predictor import Recall
+from realtime_tts.engine.models.qwen3_tts.prompt import PromptBuilder
+from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, published_sampling
+from realtime_tts.engine.models.qwen3_tts.speaker_encoder import SpeakerEncoder
+from realtime_tts.engine.models.qwen3_tts.stages import Code2WavStage, TalkerStage, Turn, WindowedCode2WavStage
+from realtime_tts.engine.models.qwen3_tts.talker import Talker, TalkerWeights, load_weights
+from realtime_tts.engine.models.qwen3_tts.tokenizer import load_tokenizer
+from realtime_tts.engine.models.qwen3_tts.voices import VoiceMaker
+from realtime_tts.engine.stage import Model, Stage, StageInput
+from realtime_tts.errors import ModelNotUsable
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+WAYS = ("stateful", "windowed")
+CHUNK_SIZES = (2, 4, 8, 16, 25)
+CPU_SLOTS = 4
+"""A CPU is there to be correct (RTF 4.6 to 6 on two cores): a few listeners show all that more would."""
+MAX_SLOTS = 256
+"""However much memory there is: no published measurement has so many on one GPU."""
+
+CPU_COSTS = PipelineCosts(frame=LinearCost(0.31, 0.015), decode=LinearCost(0.08, 0.032), prefill_s=0.5, scatter_s=0.05)
+"""The 0.6B on two cores: Talker 92 ms, predictor 232, Code2Wav 138 to 875 for 1 to 25 frames (measured)."""
+CUDA_COSTS = PipelineCosts(frame=LinearCost(0.009, 0.00103), decode=LinearCost(0.004, 0.00012), prefill_s=0.012)
+"""An H200 by public measurements, with a decoder that keeps state: `tone.PROFILES`.  Unlearnt within seconds."""
+CPU_STREAMS, CUDA_STREAMS = 1, 64
+CPU_DECODES, CUDA_DECODES = 4, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The options of `build`, checked."""
+
+    device: torch.device
+    dtype: torch.dtype
+    slots: int | None
+    """None: as many as fit."""
+    max_len: int
+    recall: Recall
+    windowed: bool
+    context_frames: int
+    threads: int | None
+
+
+def wishes(
+    *,
+    device: str,
+    dtype: str,
+    slots: int | str | None,
+    max_len: int,
+    recall: str,
+    code2wav: str,
+    context_frames: int,
+    threads: int | None,
+) -> Wishes:
+    """Raises ModelNotUsable, which names the option that cannot be."""
+    place = _device(device)
+    _one_of("dtype", dtype, ("auto", *DTYPES))
+    _one_of("recall", recall, ("auto", *Recall))
+    _one_of("code2wav", code2wav, WAYS)
+    if slots not in (None, "auto"):
+        _at_least("slots", slots, 1)
+    _at_least("max_len", max_len, 64)
+    _at_least("context_frames", context_frames, 1)
+    if threads is not None:
+        _at_least("threads", threads, 1)
+    usual = Recall.REPEAT if place.type == "cuda" else Recall.CACHE
+    return Wishes(
+        device=place,
+        dtype=default_dtype(place) if dtype == "auto" else DTYPES[dtype],
+        slots=slots if isinstance(slots, int) else None,
+        max_len=max_len,
+        recall=usual if recall == "auto" else Recall(recall),
+        windowed=code2wav == "windowed",
+        context_frames=context_frames,
+        threads=threads,
+    )
+
+
+def load(directory: Path, info: ModelInfo, wishes: Wishes, progress: Callable[[str], None]) -> Model:
+    """Loads everything, and runs a word through it.  Raises ModelNotUsable."""
+    if wishes.threads is not None:
+        torch.set_num_threads(wishes.threads)
+    progress(f"loading {info.name} onto {wishes.device}")
+    config = read_config(directory)
+    codec = read_json(directory / CODEC_DIRECTORY / "config.json", CodecConfig)
+    _check_fit(config, codec)
+    published, max_new_tokens = _published(directory)
+    tokenizer = load_tokenizer(directory, config)
+    weights, speaker = _load_talker(directory, config, wishes)
+    decoder_weights, encoder = _load_codec(directory, config, codec, wishes)
+    slots = wishes.slots or _slots_that_fit(config, codec, wishes)
+    if wishes.max_len > config.talker_config.max_position_embeddings:
+        raise ModelNotUsable(f"max_len: at most {config.talker_config.max_position_embeddings}, got {wishes.max_len}")
+    talker, decoder = _with_slots(config, codec, weights, decoder_weights, slots, wishes)
+    voices = None
+    if speaker is not None and encoder is not None:
+        lone = Code2Wav(codec.decoder_config, decoder_weights, 1, wishes.device)
+        voices = VoiceMaker(speaker, encoder, lone, VOICE_CACHE_BYTES)
+    lanes = ("talker", "code2wav") if wishes.device.type == "cuda" else ("cpu", "cpu")
+    starts: dict[str, torch.Tensor] = {}
+    talker_stage = TalkerStage(
+        config,
+        talker,
+        PromptBuilder(config, tokenizer, weights.embeddings),
+        tokenizer,
+        published=published,
+        max_new_tokens=max_new_tokens,
+        voices=voices,
+        starts=starts,
+        lane=lanes[0],
+        turn=Turn(wishes.device),
+    )
+    decoder_stage = _decoder_stage(decoder, starts, lanes[1], wishes)
+    if wishes.device.type == "cuda":
+        torch.cuda.synchronize(wishes.device)  # the lanes' streams do not wait for the one that loaded
+    model = _model(info, talker_stage, decoder_stage, slots, wishes)
+    progress(f"{info.name} has {slots} slots of {wishes.max_len} positions")
+    _warm_up(model, config)
+    return model
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise ModelNotUsable(f"device must be auto, cpu, cuda or cuda:N, got {name!r}") from error
+    if device.type not in ("cpu", "cuda"):
+        raise ModelNotUsable(f"device must be auto, cpu, cuda or cuda:N, got {name!r}")
+    if device.type == "cuda" and not (device.index or 0) < torch.cuda.device_count():
+        raise ModelNotUsable(f"device {name} is not there; torch sees {torch.cuda.device_count()} GPUs")
+    return device
+
+
+def _one_of(option: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ModelNotUsable(f"{option} must be {', '.join(allowed[:-1])} or {allowed[-1]}, got {value!r}")
+
+
+def _at_least(option: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ModelNotUsable(f"{option} must be a whole number from {least}, got {value!r}")
+
+
+def _check_fit(config: ModelConfig, codec: CodecConfig) -> None:
+    """The Talker's codes must be those that the codec reads."""
+    talker, decoder = config.talker_config, codec.decoder_config
+    if decoder.num_quantizers != talker.num_code_groups:
+        raise ModelNotUsable(f"the codec reads {decoder.num_quantizers} codes a frame, not {talker.num_code_groups}")
+    if decoder.codebook_size < talker.code_predictor_config.vocab_size:
+        raise ModelNotUsable(f"the codec knows {decoder.codebook_size} codes, fewer than the Talker makes")
+    if decoder.samples_per_frame != SAMPLES_PER_FRAME:
+        raise ModelNotUsable(f"the codec makes {decoder.samples_per_frame} samples a frame, not {SAMPLES_PER_FRAME}")
+
+
+def _published(directory: Path) -> tuple[CodeSampling, int]:
+    generation = read_generation_config(directory)
+    try:
+        return published_sampling(generation), generation.max_new_tokens
+    except ValueError as error:
+        raise ModelNotUsable(f"{directory / 'generation_config.json'}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _SpeakerFile:
+    """The part of config.json that the Base model alone has."""
+
+    speaker_encoder_config: SpeakerEncoderConfig
+
+
+def _load_talker(directory: Path, config: ModelConfig, wishes: Wishes) -> tuple[TalkerWeights, SpeakerEncoder | None]:
+    with Checkpoint(directory, wishes.device, wishes.dtype) as checkpoint:
+        weights = load_weights(checkpoint, config.talker_config)
+        if config.tts_model_type is not ModelType.BASE:
+            return weights, None
+        shape = read_json(directory / "config.json", _SpeakerFile).speaker_encoder_config
+        if shape.enc_dim != config.talker_config.hidden_size:
+            raise ModelNotUsable(f"the speaker encoder makes {shape.enc_dim} numbers, not the Talker's hidden size")
+        state = checkpoint.take_all("speaker_encoder.", torch.float32)
+        return weights, SpeakerEncoder.from_state(shape, state, wishes.device)
+
+
+def _load_codec(
+    directory: Path, config: ModelConfig, codec: CodecConfig, wishes: Wishes
+) -> tuple[DecoderWeights, CodecEncoder | None]:
+    """The encoder only where recordings are heard."""
+    with Checkpoint(directory / CODEC_DIRECTORY, wishes.device, CODEC_DTYPE) as checkpoint:
+        state = checkpoint.take_all("decoder.")
+        weights = DecoderWeights.take(codec.decoder_config, state)
+        refuse_leftovers(state, "decoder")
+        encoder = checkpoint.take_all("encoder.") if config.tts_model_type is ModelType.BASE else None
+        if encoder is None:
+            checkpoint.leave("encoder.")
+            return weights, None
+        return weights, CodecEncoder.from_state(codec, encoder, wishes.device)
+
+
+def _slots_that_fit(config: ModelConfig, codec: CodecConfig, wishes: Wishes) -> int:
+    if wishes.device.type != "cuda":
+        return CPU_SLOTS
+    free, _total = torch.cuda.mem_get_info(wishes.device)
+    slots = slots_that_fit(config, codec.decoder_config, free, wishes.dtype, wishes.max_len)
+    if not slots:
+        raise ModelNotUsable(
+            f"{wishes.device} has {free / 1024**3:.1f} GB left beside the weights, too little for a slot of"
+            f" {wishes.max_len} positions: set max_len lower"
+        )
+    return min(slots, MAX_SLOTS)
+
+
+def _with_slots(
+    config: ModelConfig,
+    codec: CodecConfig,
+    weights: TalkerWeights,
+    decoder_weights: DecoderWeights,
+    slots: int,
+    wishes: Wishes,
+) -> tuple[Talker, Code2Wav]:
+    try:
+        talker = Talker(
+            config.talker_config,
+            weights,
+            slots=slots,
+            max_len=wishes.max_len,
+            text_pad_id=config.tts_pad_token_id,
+            recall=wishes.recall,
+        )
+        return talker, Code2Wav(codec.decoder_config, decoder_weights, 1 if wishes.windowed else slots, wishes.device)
+    except RuntimeError as error:  # torch has no narrower one for a CPU's memory
+        raise ModelNotUsable(f"no memory for {slots} slots of {wishes.max_len} positions: {error}") from error
+
+
+def _decoder_stage(decoder: Code2Wav, starts: dict[str, torch.Tensor], lane: str, wishes: Wishes) -> Stage:
+    max_batch = CUDA_DECODES if wishes.device.type == "cuda" else CPU_DECODES
+    turn = Turn(wishes.device)
+    if wishes.windowed:
+        return WindowedCode2WavStage(decoder, lane=lane, max_batch=max_batch, turn=turn)
+    return Code2WavStage(decoder, starts, lane=lane, max_batch=max_batch, turn=turn)
+
+
+def _model(info: ModelInfo, talker: TalkerStage, decoder: Stage, slots: int, wishes: Wishes) -> Model:
+    cuda = wishes.device.type == "cuda"
+    return Model(
+        info=info,
+        stages=(talker, decoder),
+        chunk_plan=ChunkPlan(CHUNK_SIZES, left_context_frames=wishes.context_frames if wishes.windowed else 0),
+        costs=CUDA_COSTS if cuda else CPU_COSTS,
+        nominal_streams=CUDA_STREAMS if cuda else CPU_STREAMS,
+        slots=slots,
+    )
+
+
+def _warm_up(model: Model, config: ModelConfig) -> None:
+    """A word through both stages, so that the first request finds everything in its place."""
+    talker, decoder = model.stages
+    base = config.tts_model_type is ModelType.BASE
+    request = SynthesisRequest(
+        request_id="warm-up",
+        stream_id="warm-up",
+        text="Hello.",
+        voice=model.info.default_voice or "",
+        sampling=Wish(seed=0, max_new_tokens=3),
+        speaker_embedding=(0.0,) * config.talker_config.hidden_size if base else None,
+    )
+    try:
+        output = talker.run([StageInput(request)])[0]
+        if output.error is not None:
+            raise ModelNotUsable(f"the model cannot speak: {output.error}") from output.error
+        chunk = next(model.chunk_plan.ramp(len(output.values)))
+        decoder.run([StageInput(request, output.values, chunk)])
+    finally:
+        talker.release(request.request_id)
+        decoder.release(request.request_id)
