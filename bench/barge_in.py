@@ -2,9 +2,11 @@
 
 Each of -c connections holds turns one after the other: a new context speaks, is cancelled after a random while, and the
 next one begins at once.  Told are: frames that came for a context after its `audio.cancelled` (there must be none), the
-time from the cancel to `audio.cancelled`, and how soon the next context is heard, beside the first one on a fresh
-connection.  `text_spoken` and `text_remaining` must make up the text that was sent.  With --url it speaks to a server
-that runs; else it starts one with the test model `tone`.  The load is bounded by --cancels, and ends by itself.
+time from the cancel to `audio.cancelled`, and how soon the next context is heard, beside one on a fresh connection to
+an idle server (so compare with -c 1).  `text_spoken` and `text_remaining` must make up the text that was sent.
+
+With --url it speaks to a server that runs; else it starts one with the test model `tone`.  The load is bounded by
+--cancels, and ends by itself.
 """
 
 import argparse
@@ -28,6 +30,8 @@ from realtime_tts.session.messages import AudioCancelled, AudioStart, ServerErro
 
 TEXT = "This is what is being said when somebody speaks up. It has a second sentence, which few will hear. And a third."
 PATIENCE_S = 30.0
+FRESH = 20
+"""Connections that are opened one after the other, to compare with."""
 
 
 @dataclass
@@ -38,7 +42,7 @@ class Tally:
     errors: list[str] = field(default_factory=list)
     latency_s: list[float] = field(default_factory=list)
     fresh_s: list[float] = field(default_factory=list)
-    """From the text to the first sound, of the first context on a connection."""
+    """From the text to the first sound, on a new connection."""
     next_s: list[float] = field(default_factory=list)
     """The same, right after a barge-in."""
 
@@ -85,8 +89,8 @@ class Talker:
             await self._session.done(self._turn)
             if rng.random() < 0.5:  # while it is heard; else wherever it stands, also before its first sound
                 await self._within(self._sound)
-                heard_s = self._clock.now_s() - asked_s
-                (self._tally.next_s if number else self._tally.fresh_s).append(heard_s)
+                if number:
+                    self._tally.next_s.append(self._clock.now_s() - asked_s)
             await asyncio.sleep(rng.expovariate(1 / 0.03))
             asked_s = self._clock.now_s()
             await self._session.cancel(self._turn)
@@ -116,8 +120,23 @@ async def measure(url: str, cancels: int, connections: int, seed: int = 0) -> Ta
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
 
+    for _ in range(FRESH):
+        await _fresh(url, tally)
     await asyncio.gather(*(hold(name) for name in range(connections)))
     return tally
+
+
+async def _fresh(url: str, tally: Tally) -> None:
+    """A listener who has just come, and finds nobody else here."""
+    clock = MonotonicClock()
+    async with connect(url, frame_header=True) as session:
+        asked_s = clock.now_s()
+        await session.send_text(TEXT, "fresh")
+        await session.done("fresh")
+        async for event in session.utterance():
+            if isinstance(event, Audio):
+                tally.fresh_s.append(clock.now_s() - asked_s)
+                return
 
 
 def told(tally: Tally) -> str:

@@ -37,15 +37,14 @@ def find_directory(
 
 def _downloader(name: str) -> Callable[[str], str]:
     try:
-        import huggingface_hub
+        from huggingface_hub import errors, snapshot_download
     except ImportError:
         raise ModelNotUsable(f"there is no directory {name}; to download it: pip install huggingface_hub") from None
-    errors = (OSError, ValueError, huggingface_hub.errors.HfHubHTTPError)
 
     def download(repository: str) -> str:
         try:
-            return str(huggingface_hub.snapshot_download(repository, allow_patterns=list(FILES)))
-        except errors as error:
+            return str(snapshot_download(repository, allow_patterns=list(FILES)))
+        except (OSError, ValueError, errors.HfHubHTTPError) as error:
             first_line = str(error).strip().partition("\n")[0]
             raise ModelNotUsable(f"{repository} could not be downloaded: {first_line}") from error
 

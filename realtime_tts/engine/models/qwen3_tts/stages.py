@@ -114,7 +114,7 @@ class TalkerStage:
         self._tokenizer = tokenizer
         self._published = published
         self._max_new_tokens = max_new_tokens
-        self._voices = voices
+        self.voices = voices
         self._starts = starts
         self._turn = turn
         self._draw_seed = draw_seed
@@ -123,6 +123,11 @@ class TalkerStage:
     @property
     def free_slots(self) -> int:
         return self._talker.free_slots
+
+    @property
+    def holds(self) -> int:
+        """Requests of which anything is kept here."""
+        return len(self._rows.keys() | self._starts.keys())
 
     def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
         with self._turn():
@@ -173,8 +178,8 @@ class TalkerStage:
             self._starts[request.request_id] = voice.decoder_state
 
     def _voice(self, request: SynthesisRequest) -> ReadyVoice | None:
-        if self._voices is not None:
-            return self._voices.voice(request)
+        if self.voices is not None:
+            return self.voices.voice(request)
         if request.reference is not None or request.speaker_embedding is not None:
             raise InvalidConfig(f"a {self._config.tts_model_type} model takes no reference voice")
         return None

@@ -42,7 +42,7 @@ class VoiceMaker:
         self.cache = VoiceCache(limit_bytes)
         self._speaker = speaker
         self._encoder = encoder
-        self._decoder = decoder
+        self.decoder = decoder
 
     def voice(self, request: SynthesisRequest) -> ReadyVoice:
         """An embedding goes before a recording.  Raises InvalidConfig for what cannot be used."""
@@ -87,10 +87,10 @@ class VoiceMaker:
 
     def _heard(self, codes: npt.NDArray[np.int64]) -> Tensor:
         """The decoder's state after the recording, from which speech goes on without a seam."""
-        arena = self._decoder.arena
+        arena = self.decoder.arena
         slot = arena.acquire()
         try:
-            self._decoder.decode([slot], [codes])
+            self.decoder.decode([slot], [codes])
             return arena.snapshot(slot)
         finally:
             arena.release(slot)

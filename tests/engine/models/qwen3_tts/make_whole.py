@@ -2,14 +2,22 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from safetensors.torch import save_file
+from torch import Tensor
 
 from tests.engine.models.qwen3_tts.make_checkpoint import RECIPES, make_checkpoint
 from tests.engine.models.qwen3_tts.make_codec import DECODER, ENCODER, decoder_shapes, draw, encoder_shapes
 
 CODEBOOK_SIZE = 2048
 """As many as the Talker's codes."""
+WHOLE_DECODER: dict[str, Any] = DECODER | {"codebook_size": CODEBOOK_SIZE}
+WHOLE_ENCODER: dict[str, Any] = ENCODER | {"codebook_size": CODEBOOK_SIZE}
+
+
+def whole_codec_state() -> dict[str, Tensor]:
+    return draw(decoder_shapes(WHOLE_DECODER) | encoder_shapes(WHOLE_ENCODER), seed=0)
 
 
 def make_whole(directory: Path, name: str) -> None:
@@ -17,8 +25,6 @@ def make_whole(directory: Path, name: str) -> None:
     make_checkpoint(directory, RECIPES[name])
     codec = directory / "speech_tokenizer"
     codec.mkdir()
-    decoder = DECODER | {"codebook_size": CODEBOOK_SIZE}
-    encoder = ENCODER | {"codebook_size": CODEBOOK_SIZE}
-    config = {"decoder_config": decoder, "encoder_config": encoder, "encoder_valid_num_quantizers": 16}
+    config = {"decoder_config": WHOLE_DECODER, "encoder_config": WHOLE_ENCODER, "encoder_valid_num_quantizers": 16}
     (codec / "config.json").write_text(json.dumps(config), "utf-8")
-    save_file(draw(decoder_shapes(decoder) | encoder_shapes(encoder), seed=0), codec / "model.safetensors")
+    save_file(whole_codec_state(), codec / "model.safetensors")

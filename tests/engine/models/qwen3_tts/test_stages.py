@@ -1,0 +1,221 @@
+"""How rows come, go and end: each by itself, whatever becomes of the others."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("torch")
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from realtime_tts.engine.api import Sampling, SynthesisRequest
+from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, Draw
+from realtime_tts.engine.models.qwen3_tts.stages import RETRIES, TalkerStage, Turn, code_sampling
+from realtime_tts.engine.stage import StageInput, StageOutput
+from realtime_tts.errors import InvalidConfig, NothingToSpeak, TextTooLong, UnknownVoice
+from tests.engine.models.qwen3_tts.pipeline import ask, lone_codes
+from tests.engine.models.qwen3_tts.tiny import Codes, GetTiny, Tiny
+
+TEXT = "hello the world hello the world hello the world"
+LEAST = 7
+"""Frames that this text takes at the least."""
+
+
+def stage_of(tiny: Tiny, seeds: Iterator[int] | None = None, *, slots: int = 3, max_len: int = 192) -> TalkerStage:
+    drawn = seeds or itertools.count(1)
+    return TalkerStage(
+        tiny.config,
+        tiny.talker(slots=slots, max_len=max_len, prefill_chunk=16),
+        tiny.prompts,
+        tiny.tokenizer,
+        published=CodeSampling(),
+        max_new_tokens=8192,
+        voices=None,
+        starts={},
+        lane="cpu",
+        turn=Turn(torch.device("cpu")),
+        draw_seed=lambda: next(drawn),
+    )
+
+
+def run(stage: TalkerStage, requests: Sequence[SynthesisRequest], runs: int = 2000) -> dict[str, list[StageOutput]]:
+    """All that each of them gives, together, until it has finished or failed."""
+    outputs: dict[str, list[StageOutput]] = {request.request_id: [] for request in requests}
+    waiting = list(requests)
+    for _ in range(runs):
+        if not waiting:
+            break
+        for request, output in zip(waiting, stage.run([StageInput(r) for r in waiting]), strict=True):
+            outputs[request.request_id].append(output)
+        waiting = [r for r in waiting if not (last := outputs[r.request_id][-1]).finished and last.error is None]
+    for request in requests:
+        stage.release(request.request_id)
+    return outputs
+
+
+def codes(outputs: Sequence[StageOutput]) -> Codes:
+    return np.concatenate([output.values for output in outputs]).astype(np.int64)
+
+
+@pytest.fixture(scope="module")
+def found(tiny: GetTiny) -> dict[int, int]:
+    """Frames that TEXT takes by each seed, up to 40."""
+    model = tiny("custom_voice_ends")
+    return {seed: len(lone_codes(model, ask(0, TEXT, seed=seed, frames=40))) for seed in range(1, 25)}
+
+
+def test_a_row_gives_a_frame_a_run_once_its_prompt_is_read(tiny: GetTiny) -> None:
+    stage = stage_of(tiny("custom_voice"))
+    outputs = run(stage, [ask(1, TEXT, frames=5)])["r1"]
+    counts = [len(output.values) for output in outputs]
+    assert counts[0] == 0  # the prompt is longer than a chunk
+    assert counts.count(0) == len(counts) - 5
+    assert counts[-5:] == [1] * 5
+    assert all(output.values.shape[1:] == (16,) for output in outputs)
+
+
+def test_a_broken_row_is_refused_alone(tiny: GetTiny) -> None:
+    model = tiny("custom_voice")
+    good = [ask(1, "hello", "ryan"), ask(2, "the world", "eric")]
+    bad: dict[type[Exception], SynthesisRequest] = {
+        NothingToSpeak: ask(10, " \n"),
+        UnknownVoice: ask(11, "hi", "nobody"),
+        InvalidConfig: ask(12, "hi", language="xx"),
+        TextTooLong: ask(13, "q" * 200),
+    }
+    more = [ask(14, "hi", ""), ask(15, "hi", speaker_embedding=(0.0,) * 64), ask(16, "\ud800")]
+    stage = stage_of(model)
+    outputs = run(stage, [good[0], *bad.values(), *more, good[1]])
+    for kind, request in bad.items():
+        assert [type(output.error) for output in outputs[request.request_id]] == [kind]
+    assert all(outputs[request.request_id][0].error is not None for request in more)
+    for request in good:
+        np.testing.assert_array_equal(codes(outputs[request.request_id]), lone_codes(model, request))
+    assert stage.free_slots == 3
+
+
+def test_a_text_that_fills_its_slot_is_truncated(tiny: GetTiny) -> None:
+    model = tiny("custom_voice")
+    request = ask(1, "hello", frames=500)
+    outputs = run(stage_of(model, max_len=40), [request])["r1"]
+    assert outputs[-1].truncated
+    assert 10 < len(codes(outputs)) < 40
+    np.testing.assert_array_equal(codes(outputs), lone_codes(model, request)[: len(codes(outputs))])
+
+
+def test_speech_that_finds_no_end_is_ended_by_its_text_s_budget(tiny: GetTiny) -> None:
+    greedy = Sampling(seed=1, temperature=0, repetition_penalty=1.0)
+    request = replace(ask(1, "hi"), sampling=greedy)
+    outputs = run(stage_of(tiny("custom_voice"), max_len=512), [request])["r1"]
+    assert outputs[-1].finished
+    assert outputs[-1].truncated
+    assert len(codes(outputs)) == 50 + 16 * len(tiny("custom_voice").tokenizer.text("hi"))
+
+
+@pytest.mark.parametrize("tokens", [2, 3, 9])
+def test_so_many_new_tokens_are_a_frame_fewer_and_truncated(tiny: GetTiny, tokens: int) -> None:
+    request = replace(ask(1, "hello"), sampling=Sampling(seed=1, max_new_tokens=tokens))
+    outputs = run(stage_of(tiny("custom_voice")), [request])["r1"]
+    assert len(codes(outputs)) == tokens - 1
+    assert [output.truncated for output in outputs][-1]
+
+
+def test_a_natural_end_is_told_without_a_frame(tiny: GetTiny, found: dict[int, int]) -> None:
+    model = tiny("custom_voice_ends")
+    seed = next(seed for seed, frames in found.items() if LEAST <= frames < 40)
+    request = ask(1, TEXT, seed=seed, frames=60)
+    outputs = run(stage_of(model), [request])["r1"]
+    assert (outputs[-1].finished, outputs[-1].truncated, len(outputs[-1].values)) == (True, False, 0)
+    np.testing.assert_array_equal(codes(outputs), lone_codes(model, request))
+
+
+@pytest.mark.parametrize(("seeded", "streamed"), [(True, False), (True, True), (False, True)])
+def test_an_end_that_comes_too_early_is_told_where_it_cannot_be_mended(
+    tiny: GetTiny, found: dict[int, int], seeded: bool, streamed: bool
+) -> None:
+    model = tiny("custom_voice_ends")
+    early = next(seed for seed, frames in found.items() if frames < LEAST)
+    wish = Sampling(seed=early if seeded else None, max_new_tokens=61)
+    outputs = run(stage_of(model, itertools.repeat(early)), [replace(ask(1, TEXT), sampling=wish, streamed=streamed)])[
+        "r1"
+    ]
+    assert outputs[-1].finished
+    assert outputs[-1].truncated
+    np.testing.assert_array_equal(codes(outputs), lone_codes(model, ask(1, TEXT, seed=early, frames=60)))
+
+
+@pytest.mark.parametrize("failures", range(RETRIES + 1))
+def test_an_early_end_is_mended_by_another_seed_before_a_frame_was_given(
+    tiny: GetTiny, found: dict[int, int], failures: int
+) -> None:
+    model = tiny("custom_voice_ends")
+    early = [seed for seed, frames in found.items() if frames < LEAST]
+    whole = next(seed for seed, frames in found.items() if LEAST <= frames < 40)
+    seeds = [*early[:failures], whole]
+    request = replace(ask(1, TEXT), sampling=Sampling(max_new_tokens=61), streamed=False)
+    # Another that has the slots beside it hears nothing of it.
+    other = ask(2, "hello", "ryan")
+    stage = stage_of(model, iter(seeds))
+    outputs = run(stage, [request, other])
+    assert outputs["r1"][-1].finished
+    assert not outputs["r1"][-1].truncated
+    np.testing.assert_array_equal(codes(outputs["r1"]), lone_codes(model, ask(1, TEXT, seed=whole, frames=60)))
+    np.testing.assert_array_equal(codes(outputs["r2"]), lone_codes(model, other))
+    assert stage.free_slots == 3
+
+
+def test_after_the_last_try_what_there_is_is_given_and_told_as_truncated(tiny: GetTiny, found: dict[int, int]) -> None:
+    model = tiny("custom_voice_ends")
+    early = [seed for seed, frames in found.items() if frames < LEAST][: RETRIES + 1]
+    assert len(early) == RETRIES + 1
+    request = replace(ask(1, TEXT), sampling=Sampling(max_new_tokens=61), streamed=False)
+    outputs = run(stage_of(model, iter(early)), [request])["r1"]
+    assert outputs[-1].truncated
+    np.testing.assert_array_equal(codes(outputs), lone_codes(model, ask(1, TEXT, seed=early[-1], frames=60)))
+
+
+def test_a_request_that_goes_away_at_any_moment_leaves_its_slot(tiny: GetTiny) -> None:
+    stage = stage_of(tiny("custom_voice"))
+    request = ask(1, TEXT)
+    for runs in range(5):
+        run(stage, [request], runs=runs)
+        assert stage.free_slots == 3
+    stage.release("never here")
+
+
+wishes = st.builds(
+    Sampling,
+    temperature=st.none() | st.floats(0, 5),
+    top_k=st.none() | st.integers(1, 100_000),
+    top_p=st.none() | st.floats(0, 1),
+    repetition_penalty=st.none() | st.floats(0.1, 10),
+)
+
+
+@given(wish=wishes)
+def test_every_wish_that_a_session_lets_through_can_be_drawn_by(wish: Sampling) -> None:
+    sampling = code_sampling(CodeSampling(), wish, 1)
+    assert sampling.predictor.greedy == sampling.talker.greedy
+    if wish.temperature is None and wish.top_k is None and wish.top_p is None:
+        assert sampling.talker == Draw()
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        Sampling(temperature=1e-9, top_k=1, top_p=0.0),
+        Sampling(temperature=5.0, top_k=100_000, top_p=1.0, repetition_penalty=10.0),
+        Sampling(temperature=0.0, top_p=1e-30, repetition_penalty=0.1),
+        Sampling(top_p=0.0),
+    ],
+)
+def test_the_outermost_wishes_still_give_codes(tiny: GetTiny, wish: Sampling) -> None:
+    request = replace(ask(1, "hello"), sampling=replace(wish, seed=2**63 - 1, max_new_tokens=5))
+    made = codes(run(stage_of(tiny("custom_voice")), [request])["r1"])
+    assert made.shape == (4, 16)
+    assert 0 <= made.min() <= made.max() < 2048
