@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec import convert
 
 from realtime_tts.engine.models.qwen3_tts import budget
+from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
 from realtime_tts.engine.models.qwen3_tts.code2wav import state_shapes
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecDecoderConfig
 from realtime_tts.engine.models.qwen3_tts.codec_state import StateArena
@@ -58,7 +59,7 @@ def test_weights_are_those_that_are_kept(whole: Callable[[str], Path], name: str
     directory = whole(name)
     codec = whole_codec_state()
     fp32 = sum(t.numel() for key, t in codec.items() if hears or key.startswith("decoder."))
-    talker = budget.Checkpoint(directory, CPU, torch.float32)
+    talker = Checkpoint(directory, CPU, torch.float32)
     fp32 += talker.count("speaker_encoder.") * hears
     half = talker.count("talker.")
     assert min(half, fp32) > 10_000

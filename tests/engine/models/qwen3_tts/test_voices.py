@@ -52,18 +52,17 @@ def test_a_recording_gives_an_x_vector_codes_and_a_decoder_that_has_heard_it(mak
 def test_the_x_vector_alone_is_the_same_without_the_rest(maker: VoiceMaker) -> None:
     alone = make(maker, replace(REFERENCE, x_vector_only=True, text=None))
     np.testing.assert_array_equal(alone.cloned.x_vector, make(maker).cloned.x_vector)
-    assert alone.cloned.reference is alone.decoder_state is None
+    assert alone.cloned.reference is None
+    assert alone.decoder_state is None
 
 
 @pytest.mark.parametrize("rate_hz", [16_000, 44_100, 48_000])
 def test_another_rate_is_nearly_the_same_voice(maker: VoiceMaker, rate_hz: int) -> None:
     count = round(1.5 * rate_hz)
     low = np.interp(np.arange(count) / rate_hz, np.arange(len(SAMPLES)) / 24_000, SAMPLES).astype(np.float32)
-    x_vectors = [
-        make(maker, Reference(str(rate), low, rate, x_vector_only=True)).cloned.x_vector for rate in (rate_hz,)
-    ]
+    other = make(maker, Reference("other", low, rate_hz, x_vector_only=True)).cloned.x_vector
     own = make(maker, replace(REFERENCE, x_vector_only=True)).cloned.x_vector
-    likeness = np.dot(x_vectors[0], own) / np.linalg.norm(x_vectors[0]) / np.linalg.norm(own)
+    likeness = np.dot(other, own) / np.linalg.norm(other) / np.linalg.norm(own)
     assert likeness > 0.9
 
 
@@ -81,7 +80,8 @@ def test_a_recording_is_listened_to_once_whatever_is_said_in_it(maker: VoiceMake
 def test_an_embedding_goes_before_a_recording(maker: VoiceMaker) -> None:
     voice = make(maker, embedding=tuple(range(64)))
     np.testing.assert_array_equal(voice.cloned.x_vector, np.arange(64))
-    assert voice.cloned.reference is voice.decoder_state is None
+    assert voice.cloned.reference is None
+    assert voice.decoder_state is None
     assert not len(maker.cache)
 
 
