@@ -10,7 +10,6 @@ The reference gives no sound before all of it is made, so its first sound is its
 
 import argparse
 import json
-import platform
 import statistics
 import subprocess
 import sys
@@ -18,165 +17,32 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from bench.qwen3_tts_ours import LANGUAGE, SAMPLE_RATE_HZ, SPEAKER, Ours, Take
 from bench.qwen3_tts_weights import SIZES, write_model
 from bench.results import conditions
-from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
-from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav, flops_per_frame
-from realtime_tts.engine.models.qwen3_tts.codec_config import CodecConfig, CodecDecoderConfig
+from realtime_tts.engine.models.qwen3_tts.code2wav import flops_per_frame
+from realtime_tts.engine.models.qwen3_tts.codec_config import CodecDecoderConfig
 from realtime_tts.engine.models.qwen3_tts.config import (
     ModelConfig,
     StackConfig,
     TalkerConfig,
-    read_config,
-    read_generation_config,
-    read_json,
 )
-from realtime_tts.engine.models.qwen3_tts.prompt import PromptBuilder, Speech
-from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, published_sampling
-from realtime_tts.engine.models.qwen3_tts.talker import State, Talker, load_weights
-from realtime_tts.engine.models.qwen3_tts.tokenizer import load_tokenizer
 
 WORKER = Path(__file__).parent / "qwen3_tts_reference.py"
-SPEAKER, LANGUAGE = "vivian", "english"
 TEXT = "hello the world hello the world hello the world"
-SAMPLE_RATE_HZ = 24_000
 FRAME_S = 0.08
 BATCH = 4
 CONTEXT_FRAMES = 25
 """What the reference decodes again before each window (chunked_decode, left_context_size)."""
 WINDOWED_CHUNKS = (1, 2, 4, 8, 25)
 TTFP_TARGET, RTF_TARGET, THROUGHPUT_TARGET, FLOPS_TARGET = 10.0, 1.0, 2.0, 3.0
-
-Wave = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Take:
-    """What one side did with some requests at once.  Seconds are of the wall, but for `cpu_s`, of all threads."""
-
-    wall_s: float
-    cpu_s: float
-    first_s: float
-    """To the first sound, the worst of the requests."""
-    audio_s: float
-
-    @property
-    def rtf(self) -> float:
-        """Seconds to make a second of sound."""
-        return self.wall_s / self.audio_s
-
-    @property
-    def throughput(self) -> float:
-        """Seconds of sound in a second."""
-        return self.audio_s / self.wall_s
-
-    @property
-    def cpu_rtf(self) -> float:
-        return self.cpu_s / self.audio_s
-
-
-@dataclass(slots=True)
-class _Request:
-    slot: int
-    decoder_slot: int
-    pending: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    wave: list[Wave] = field(default_factory=list)
-    first_s: float | None = None
-
-
-class Ours:
-    """The Talker and Code2Wav of a directory, for up to `slots` requests."""
-
-    def __init__(
-        self, directory: Path, slots: int, device: torch.device, dtype: torch.dtype, first_frames: int, chunk: int
-    ) -> None:
-        self.config = read_config(directory)
-        self.decoder = load_decoder(directory, slots, device)
-        self._first_frames, self._chunk = first_frames, chunk
-        with Checkpoint(directory, device, dtype) as checkpoint:
-            weights = load_weights(checkpoint, self.config.talker_config)
-        self._prompts = PromptBuilder(self.config, load_tokenizer(directory, self.config), weights.embeddings)
-        self._sampling = read_generation_config(directory)
-        self._talker = Talker(
-            self.config.talker_config,
-            weights,
-            slots=slots,
-            max_len=2048,
-            text_pad_id=self.config.tts_pad_token_id,
-        )
-        self.steps_s: list[float] = []
-        """How long each step of the Talker took, of one row or more, since it was last cleared."""
-
-    def speak(self, texts: Sequence[str], frames: int, seed: int) -> tuple[Take, list[Wave]]:
-        """All of the texts come now, and each is spoken for so many frames.  Row i is drawn with `seed` + i."""
-        wall_s, cpu_s = time.perf_counter(), time.process_time()
-        waiting = [(text, published_sampling(self._sampling, seed + row)) for row, text in enumerate(texts)]
-        done: list[_Request] = []
-        active: list[_Request] = []
-        while waiting or active:
-            while waiting and self._talker.free_slots:
-                active.append(self._join(*waiting.pop(0)))
-                done.append(active[-1])
-            self._advance(active, frames, began_s=wall_s)
-            for request in [request for request in active if self._talker.frames(request.slot) == frames]:
-                self._leave(request)
-                active.remove(request)
-        wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
-        waves = [np.concatenate(request.wave) for request in done]
-        first_s = max(request.first_s or wall_s for request in done)
-        return Take(wall_s, cpu_s, first_s, sum(map(len, waves)) / SAMPLE_RATE_HZ), waves
-
-    def _join(self, text: str, sampling: CodeSampling) -> _Request:
-        prompt = self._prompts.build(Speech(text, LANGUAGE, SPEAKER, text_first=True))
-        return _Request(self._talker.join(prompt, sampling), self.decoder.arena.acquire())
-
-    def _leave(self, request: _Request) -> None:
-        self._talker.release(request.slot)
-        self.decoder.arena.release(request.decoder_slot)
-
-    def _advance(self, active: Sequence[_Request], frames: int, *, began_s: float) -> None:
-        """A chunk of prefill for whoever needs it, a frame for all others, and sound where a chunk of it is full."""
-        talker = self._talker
-        if unread := [request.slot for request in active if talker.state(request.slot) is State.PREFILL]:
-            talker.prefill(unread)
-        ready = [request for request in active if talker.state(request.slot) is State.READY]
-        before_s = time.perf_counter()
-        step = talker.step([request.slot for request in ready])
-        self.steps_s.append(time.perf_counter() - before_s)
-        assert not any(step.ended), "this model cannot end by itself"
-        for request, codes in zip(ready, step.codes, strict=True):
-            request.pending.append(codes)
-        self._decode([request for request in ready if self._is_due(request, frames)])
-        for request in ready:
-            if request.wave and request.first_s is None:
-                request.first_s = time.perf_counter() - began_s
-
-    def _is_due(self, request: _Request, frames: int) -> bool:
-        size = self._chunk if request.wave else self._first_frames
-        return len(request.pending) >= size or self._talker.frames(request.slot) == frames
-
-    def _decode(self, due: Sequence[_Request]) -> None:
-        slots = [request.decoder_slot for request in due]
-        for request, wave in zip(due, self.decoder.decode(slots, [np.stack(r.pending) for r in due]), strict=True):
-            request.wave.append(wave)
-            request.pending.clear()
-
-
-def load_decoder(directory: Path, slots: int, device: torch.device) -> Code2Wav:
-    folder = directory / "speech_tokenizer"
-    config = read_json(folder / "config.json", CodecConfig).decoder_config
-    with Checkpoint(folder, device, torch.float32) as checkpoint:
-        state = checkpoint.take_all("decoder.")
-        checkpoint.take_all("encoder.")
-    return Code2Wav.from_state(config, state, device, slots)
 
 
 class Reference:
@@ -345,8 +211,8 @@ def measure(args: argparse.Namespace, directory: Path) -> Report:
     told = described(args, ours.config)
     ours.speak([TEXT] * BATCH, args.frames, 0)  # warm
     if args.reference_python is None:
-        takes = [(ours.speak([TEXT], args.frames, n)[0], _batch(ours, args.frames, n)) for n in range(args.rounds)]
-        alone, together = zip(*takes, strict=True)
+        alone = [ours.speak([TEXT], args.frames, number)[0] for number in range(args.rounds)]
+        together = [ours.speak([TEXT] * BATCH, args.frames, number)[0] for number in range(args.rounds)]
         return Report(told, side(alone, together), _step(args, ours, device), _flops(ours.decoder.config))
     with reference(args.reference_python, directory, args.threads, args.device, args.dtype) as theirs:
         told |= {f"reference's {name}": value for name, value in theirs.versions.items()}
@@ -377,10 +243,109 @@ def in_turns(ours: Ours, theirs: Reference, frames: int, rounds: int) -> tuple[S
     other: tuple[list[Take], list[Take]] = ([], [])
     for number in range(rounds):
         for kind, texts in enumerate(([TEXT], [TEXT] * BATCH)):
-            turns = [
-                lambda texts=texts, kind=kind: mine[kind].append(ours.speak(texts, frames, number)[0]),
-                lambda texts=texts, kind=kind: other[kind].append(theirs.speak(texts, frames, number)),
-            ]
-            for turn in turns[:: 1 if number % 2 else -1]:
-                turn()
+            for ours_now in (True, False) if number % 2 else (False, True):
+                if ours_now:
+                    mine[kind].append(ours.speak(texts, frames, number)[0])
+                else:
+                    other[kind].append(theirs.speak(texts, frames, number))
     return side(*mine), side(*other)
+
+
+def _step(args: argparse.Namespace, ours: Ours, device: torch.device) -> Step:
+    ours.steps_s.clear()
+    ours.speak([TEXT], args.frames, 0)
+    size = vars(torch)[args.dtype].itemsize
+    read = step_bytes(ours.config.talker_config, size)
+    return Step(read, statistics.median(ours.steps_s), bandwidth_bytes_per_s(device, args.copy_megabytes))
+
+
+def _flops(decoder: CodecDecoderConfig) -> dict[int, tuple[float, float]]:
+    return {n: (flops_per_frame(decoder, n), flops_per_frame(decoder, n, CONTEXT_FRAMES)) for n in WINDOWED_CHUNKS}
+
+
+def described(args: argparse.Namespace, config: ModelConfig) -> dict[str, str]:
+    talker = config.talker_config
+    device = torch.cuda.get_device_name(args.device) if args.device.startswith("cuda") else "cpu"
+    return conditions("bench.qwen3_tts_vs_reference", args.given) | {
+        "torch": str(torch.__version__),
+        "device": f"{device}, {args.dtype}, {args.threads} threads on either side",
+        "model": f"{args.size}, random: {talker.num_hidden_layers} layers of {talker.hidden_size}, and a predictor of"
+        f" {talker.code_predictor_config.num_hidden_layers}",
+        "requests": f"{args.frames} frames each, {args.rounds} rounds; published sampling",
+        "chunks": f"{args.first_frames} frames, then {args.chunk}",
+    }
+
+
+def print_report(report: Report) -> None:
+    for name, value in report.conditions.items():
+        print(f"{name:28} {value}")
+    print(f"\n{'medians':12} {'first sound':>12} {'RTF c=1':>8} {'CPU s/s':>8} {f'c={BATCH} s/s':>8} {'first':>10}")
+    for name, one in (("ours", report.ours), ("reference", report.reference)):
+        if one is None:
+            print("reference    not measured: say --reference-python")
+            continue
+        print(
+            f"{name:12} {one.ttfp_s * 1e3:9.0f} ms {one.rtf:8.3f} {one.cpu_rtf:8.3f} {one.batch_throughput:8.3f}"
+            f" {one.batch_ttfp_s * 1e3:7.0f} ms"
+        )
+    step = report.step
+    print(
+        f"\na step of the Talker reads {step.bytes_read / 1e6:.0f} MB in {step.median_s * 1e3:.1f} ms:"
+        f" {step.share:.0%} of the {step.bandwidth_bytes_per_s / 1e9:.1f} GB/s of a large copy"
+        " (weights that stay in a cache can make it more than all)"
+    )
+    for chunk, (stateful, windowed) in report.flops_per_frame.items():
+        print(
+            f"decoding {chunk:2} frames: {stateful / 1e9:.2f} GFLOP a frame with a state, {windowed / 1e9:.2f} with"
+            f" {CONTEXT_FRAMES} frames of context: {windowed / stateful:.1f} times"
+        )
+    if report.parity is not None:
+        print(
+            f"the same seed's sound differs by {report.parity.peak_difference:.1e}, its peak {report.parity.peak:.2f}"
+        )
+    for target in report.targets:
+        print(f"{'met   ' if target.met else 'MISSED'} {target.name}: {target.value:.2f} (>= {target.at_least:g})")
+
+
+def positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"must be positive, got {number}")
+    return number
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.qwen3_tts_vs_reference",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--reference-python", type=Path, help="without it only ours is measured")
+    parser.add_argument("--size", choices=tuple(SIZES), default="half", help="of the model (default: half)")
+    parser.add_argument("--frames", type=positive, default=50, help="of each request, 80 ms each (default: 50)")
+    parser.add_argument("--rounds", type=positive, default=5)
+    parser.add_argument("--threads", type=positive, default=2, help="of torch, on either side (default: 2)")
+    parser.add_argument("--first-frames", type=positive, default=2, help="in our first packet (default: 2)")
+    parser.add_argument("--chunk", type=positive, default=8, help="frames in our later packets (default: 8)")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the Talker")
+    parser.add_argument("--copy-megabytes", type=positive, default=400, help="copied to measure the memory")
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    parsed = parser.parse_args(arguments)
+    parsed.given = sys.argv[1:] if arguments is None else list(arguments)
+    return parsed
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    args = parse(arguments)
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name) / "model"
+        write_model(directory, SIZES[args.size])
+        report = measure(args, directory)
+    print_report(report)
+    if args.json:
+        args.json.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
+    return 0 if all(target.met for target in report.targets) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -156,8 +156,8 @@ def _storm(model: Model, count: int) -> None:
     assert talker.holds == 0
 
 
-def test_nothing_is_left_of_two_hundred_requests(custom: Model) -> None:
-    _storm(custom, 200)
+def test_nothing_is_left_of_a_hundred_requests(custom: Model) -> None:
+    _storm(custom, 100)
 
 
 @pytest.mark.model
@@ -224,7 +224,7 @@ def test_a_designed_voice_needs_no_name(whole: GetWhole) -> None:
 def test_windows_are_near_the_exact_sound(whole: GetWhole, custom: Model, context: int) -> None:
     windowed = build(whole("custom_voice"), code2wav="windowed", context_frames=context)
     assert windowed.chunk_plan.left_context_frames == context
-    request = ask(1, "hello", frames=60)
+    request = ask(1, "hello", frames=40)
     exact, near = sound(speak(custom, request), "r1"), sound(speak(windowed, request), "r1")
     assert len(exact) == len(near)
     snr_db = 10 * np.log10(np.square(exact).sum() / max(np.square(exact - near).sum(), 1e-12))

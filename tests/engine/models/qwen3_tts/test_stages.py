@@ -101,7 +101,7 @@ def test_a_broken_row_is_refused_alone(tiny: GetTiny) -> None:
 
 def test_a_text_that_fills_its_slot_is_truncated(tiny: GetTiny) -> None:
     model = tiny("custom_voice")
-    request = ask(1, "hello", frames=500)
+    request = ask(1, "hello", frames=60)
     outputs = run(stage_of(model, max_len=40), [request])["r1"]
     assert outputs[-1].truncated
     assert 10 < len(codes(outputs)) < 40
@@ -140,10 +140,12 @@ def test_an_end_that_comes_too_early_is_told_where_it_cannot_be_mended(
 ) -> None:
     model = tiny("custom_voice_ends")
     early = next(seed for seed, frames in found.items() if frames < LEAST)
+    whole = next(seed for seed, frames in found.items() if LEAST <= frames < 40)  # by which it would be mended
     wish = Sampling(seed=early if seeded else None, max_new_tokens=61)
-    outputs = run(stage_of(model, itertools.repeat(early)), [replace(ask(1, TEXT), sampling=wish, streamed=streamed)])[
-        "r1"
-    ]
+    outputs = run(
+        stage_of(model, itertools.chain([early], itertools.repeat(whole))),
+        [replace(ask(1, TEXT), sampling=wish, streamed=streamed)],
+    )["r1"]
     assert outputs[-1].finished
     assert outputs[-1].truncated
     np.testing.assert_array_equal(codes(outputs), lone_codes(model, ask(1, TEXT, seed=early, frames=60)))
