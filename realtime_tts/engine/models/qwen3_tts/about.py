@@ -61,6 +61,8 @@ def describe(config: ModelConfig, name: str) -> ModelInfo:
         voices=tuple(Voice(speaker, _native(config, speaker)) for speaker in config.speakers),
         default_voice=_default_speaker(config.speakers),
         languages=tuple(sorted(_TAG_OF_LANGUAGE.get(language, language) for language in config.languages)),
+        # A clone's recording is laid out beside the whole text.
+        reads_ahead=config.tts_model_type is not ModelType.BASE,
         fields=fields,
         task_type=TASK_TYPES[config.tts_model_type],
     )

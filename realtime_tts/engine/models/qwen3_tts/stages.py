@@ -74,6 +74,9 @@ class _Row:
     """Frames; an end before so many came too early."""
     retries: int
     """That are left.  While there are any, frames are held back until there are `least`: none has been decoded."""
+    ids: tuple[int, ...]
+    """Of its text, as far as the Talker was given it."""
+    text_complete: bool
     made: int = 0
     held: list[Codes] = field(default_factory=list)
 
@@ -83,6 +86,10 @@ class TalkerStage:
 
     A cloned voice is worked out at its request's first run, on this lane: those in the same batch wait for it, once for
     each recording.  Where it leaves the decoder is put into `starts` under the request's id, for as long as that runs.
+
+    A text whose end has not come yet goes in with the frames, as the model was trained to read a stream.  It comes in
+    whole words, so what was read stays as it was: the words behind them change no token.  Where it runs out, the row is
+    starved, and makes nothing up.
 
     A seed given by the client is kept to.  Otherwise one is drawn, and speech that breaks off too early is begun anew
     with another, where nothing is streamed: a frame that has left here may have been heard.  What breaks off for good,
@@ -132,11 +139,35 @@ class TalkerStage:
     def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
         with self._turn():
             errors = self._join_new([row.request for row in batch])
+            for row in batch:
+                if row.request.request_id not in errors:
+                    self._read_on(row.request)
             rows = [self._rows[row.request.request_id] for row in batch if row.request.request_id not in errors]
             if unread := self._in(State.PREFILL, rows):
                 self._talker.prefill(unread)
             frames = self._step(self._in(State.READY, rows))
         return [self._output(row.request.request_id, errors, frames) for row in batch]
+
+    def _read_on(self, request: SynthesisRequest) -> None:
+        """Gives the Talker what has come of a text since the last run."""
+        row = self._rows[request.request_id]
+        if row.text_complete:
+            return
+        ids = self._tokenizer.text(request.text)
+        more = ids[len(row.ids) :]
+        if more or request.text_complete:
+            embeddings = self._prompts.more_text(more, last=request.text_complete)
+            self._talker.append_text(row.slot, embeddings, complete=request.text_complete)
+            row.ids, row.text_complete = ids, request.text_complete
+            self._bound(row, request)
+
+    def _bound(self, row: _Row, request: SynthesisRequest) -> None:
+        """How many frames its text may take, and must."""
+        # N new tokens are the end and N - 1 frames (reference, measured).
+        wished = request.sampling.max_new_tokens
+        asked = self._max_new_tokens if wished is None else wished
+        row.most = max(1, min(asked - 1, most_frames(len(row.ids))))
+        row.least = least_frames(request.text)
 
     def release(self, request_id: str) -> None:
         self._starts.pop(request_id, None)
@@ -163,17 +194,19 @@ class TalkerStage:
         prompt = self._prompts.build(self._speech(request, voice))
         wish = request.sampling
         sampling = code_sampling(self._published, wish, self._draw_seed() if wish.seed is None else wish.seed)
-        least = least_frames(request.text)
-        # N new tokens are the end and N - 1 frames (reference, measured).
-        asked = self._max_new_tokens if wish.max_new_tokens is None else wish.max_new_tokens
-        self._rows[request.request_id] = _Row(
+        row = self._rows[request.request_id] = _Row(
             slot=self._talker.join(prompt, sampling),
             prompt=prompt,
             sampling=sampling,
-            most=max(1, min(asked - 1, most_frames(len(self._tokenizer.text(request.text))))),
-            least=least,
-            retries=0 if request.streamed or wish.seed is not None or not least else RETRIES,
+            most=0,
+            least=0,
+            retries=0,
+            ids=self._tokenizer.text(request.text),
+            text_complete=request.text_complete,
         )
+        self._bound(row, request)
+        if not request.streamed and wish.seed is None and row.least:
+            row.retries = RETRIES
         if voice is not None and voice.decoder_state is not None:
             self._starts[request.request_id] = voice.decoder_state
 
@@ -193,7 +226,8 @@ class TalkerStage:
             speaker=request.voice if kind is ModelType.CUSTOM_VOICE else None,
             instruct=request.instructions,
             voice=None if voice is None else voice.cloned,
-            text_first=kind is not ModelType.BASE,  # as published
+            text_first=kind is not ModelType.BASE and request.text_complete,  # as published
+            text_complete=request.text_complete,
         )
 
     # -- Stepping ------------------------------------------------------------------------------------------------------
@@ -217,8 +251,8 @@ class TalkerStage:
         if request_id in errors:
             return self._frames([], error=errors[request_id])
         row = self._rows[request_id]
-        if row.slot not in frames:
-            return self._frames([])  # not yet read in
+        if row.slot not in frames:  # not yet read in, or nothing left to read
+            return self._frames([], starved=self._talker.state(row.slot) is State.STARVED)
         frame = frames[row.slot]
         if frame is None:
             return self._ended(row)
@@ -231,7 +265,7 @@ class TalkerStage:
         return self._frames(self._let_go(row))
 
     def _ended(self, row: _Row) -> StageOutput:
-        early = row.made < row.least
+        early = row.made < row.least or not row.text_complete
         if early and row.retries:
             self._begin_anew(row)
             return self._frames([])
@@ -256,10 +290,13 @@ class TalkerStage:
         *,
         finished: bool = False,
         truncated: bool = False,
+        starved: bool = False,
         error: RealtimeTTSError | None = None,
     ) -> StageOutput:
         none = np.empty((0, self._config.talker_config.num_code_groups), np.int64)
-        return StageOutput(np.concatenate([none, *frames]), finished=finished, truncated=truncated, error=error)
+        return StageOutput(
+            np.concatenate([none, *frames]), finished=finished, truncated=truncated, starved=starved, error=error
+        )
 
 
 class Code2WavStage:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realtime_tts.engine.api import Sampling, SynthesisRequest
+from realtime_tts.engine.models.qwen3_tts.prompt import Speech
 from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, Draw
 from realtime_tts.engine.models.qwen3_tts.stages import RETRIES, TalkerStage, Turn, code_sampling
 from realtime_tts.engine.stage import StageInput, StageOutput
@@ -221,3 +222,36 @@ def test_the_outermost_wishes_still_give_codes(tiny: GetTiny, wish: Sampling) ->
     made = codes(run(stage_of(tiny("custom_voice")), [request])["r1"])
     assert made.shape == (4, 16)
     assert 0 <= made.min() <= made.max() < 2048
+
+
+def test_a_text_that_comes_in_words_is_spoken_as_the_stream_that_it_is(tiny: GetTiny) -> None:
+    model = tiny("custom_voice")
+    whole = ask(1, TEXT, frames=40)
+    speech = Speech(TEXT, None, whole.voice, text_first=False)
+    expected = model.alone(model.prompts.build(speech), code_sampling(CodeSampling(), whole.sampling, 1), 40)
+    words = TEXT.split()
+    for cut in (1, 3, len(words) - 1):
+        stage = stage_of(model)
+        request = replace(whole, text=" ".join(words[:cut]), text_complete=False)
+        given: list[StageOutput] = []
+        for known in range(cut, len(words) + 1):
+            request = replace(request, text=" ".join(words[:known]), text_complete=known == len(words))
+            while not (given and (given[-1].finished or given[-1].starved)):
+                given += stage.run([StageInput(request)])
+            if given[-1].finished:
+                break
+            given[-1] = replace(given[-1], starved=False)
+        assert np.array_equal(codes(given), expected)
+        assert request.text_complete, "it waits for the text, and makes nothing up"
+        stage.release(request.request_id)
+        assert (stage.holds, stage.free_slots) == (0, 3)
+
+
+def test_words_that_follow_change_no_token_of_those_before(tiny: GetTiny) -> None:
+    tokenizer = tiny("custom_voice").tokenizer
+    text = "Hello, world! It's 3.14 — l'été, 你好 (x2) \"yes\" e.g. café... and 1,234.50 €!"
+    words = text.split(" ")
+    whole = tokenizer.text(text)
+    for known in range(1, len(words)):
+        ids = tokenizer.text(" ".join(words[:known]))
+        assert whole[: len(ids)] == ids
