@@ -17,6 +17,7 @@ from realtime_tts.door import tls_context
 from realtime_tts.engine import models
 from realtime_tts.engine.api import EngineHandle, ModelInfo
 from realtime_tts.engine.observer import EngineObserver, EngineObservers
+from realtime_tts.engine.stage import Model
 from realtime_tts.engine.worker import EngineWorker
 from realtime_tts.fetch import FetchPolicy, fetch
 from realtime_tts.metrics import Metrics
@@ -29,18 +30,27 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MODELS_THAT_TELL = frozenset({"kokoro"})
+MODELS_THAT_TELL = frozenset({"kokoro", "qwen3_tts"})
 """Those that take `progress`, and tell of what takes long."""
+
+
+def build_model(model: ModelSection, progress: Callable[[str], None]) -> Model:
+    """Loads it, which may take a while.  Raises `ModelNotUsable`."""
+    name, _folder = models.resolve(model.name)
+    return models.build(name, **model_options(model, progress))
 
 
 def model_options(model: ModelSection, progress: Callable[[str], None]) -> dict[str, Any]:
     """What the model's `build` is called with."""
     options: dict[str, Any] = dict(model.options)
+    name, folder = models.resolve(model.name)
+    if folder is not None:
+        options["model_dir"] = folder
     if model.threads is not None:
         options["threads"] = model.threads
     if model.dir is not None:
         options["model_dir"] = model.dir
-    if model.name in MODELS_THAT_TELL:
+    if name in MODELS_THAT_TELL:
         options["progress"] = progress
     return options
 
@@ -58,7 +68,7 @@ async def serving(config: ServerConfig, progress: Callable[[str], None]) -> Asyn
         tls = tls_context(config.server.tls_cert, config.server.tls_key)
     metrics = Metrics() if config.metrics.enabled else None
     tracing = make_tracing(config.tracing, clock)
-    built = partial(models.build, config.model.name, **model_options(config.model, progress))
+    built = partial(build_model, config.model, progress)
     observers: list[EngineObserver] = [each for each in (metrics, tracing) if each is not None]
     worker = EngineWorker(
         await asyncio.to_thread(built), clock, config=config.engine, observer=EngineObservers(*observers)

@@ -32,7 +32,10 @@ app = typer.Typer(
 
 DEFAULT_MODEL = "kokoro"
 DEFAULT_URL = "http://127.0.0.1:8000"
-ModelOption = Annotated[str, typer.Option(help="kokoro speaks English; tone only makes test tones, without weights.")]
+ModelOption = Annotated[
+    str,
+    typer.Option(help="kokoro speaks English; tone only makes test tones; or the directory of a Qwen3-TTS checkpoint."),
+]
 ThreadsOption = Annotated[
     int | None, typer.Option(min=1, help="Threads that compute speech.  [default: the cores of this machine]")
 ]
@@ -60,7 +63,10 @@ def serve(
         int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.  [default: 8000]")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="kokoro speaks English; tone only makes test tones.  [default: kokoro]")
+        str | None,
+        typer.Option(
+            help="kokoro speaks English; tone only makes test tones; or a directory of Qwen3-TTS.  [default: kokoro]"
+        ),
     ] = None,
     threads: ThreadsOption = None,
     model_dir: ModelDirOption = None,
@@ -309,7 +315,8 @@ def voices(
     else:
         from realtime_tts.engine import models
 
-        info = models.info(model)
+        name, folder = models.resolve(model)
+        info = models.info(name) if folder is None else models.info(name, model_dir=folder)
         rows = [(voice.name, voice.language) for voice in info.voices]
         default = info.default_voice
     for name, language in rows:

@@ -94,7 +94,7 @@ class ServerSection:
 @dataclass(frozen=True, slots=True)
 class ModelSection:
     name: str = "kokoro"
-    """kokoro speaks English; tone only makes test tones, without weights."""
+    """kokoro speaks English; tone only makes test tones; or the directory of a Qwen3-TTS checkpoint, or its hub id."""
     threads: int | None = None
     """Threads that compute speech.  Left out: the cores of this machine."""
     dir: Path | None = None

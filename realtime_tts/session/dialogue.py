@@ -220,8 +220,12 @@ class Dialogue:
     def _may_begin(self, settings: SessionSettings) -> None:
         if self._draining:
             raise SessionEnding("this session is about to end, as `session.expiring` told: connect again")
-        if settings.voice is None and settings.reference is None and settings.speaker_embedding is None:
+        if settings.voice is not None or settings.reference is not None or settings.speaker_embedding is not None:
+            return
+        if self._info.voices:
             raise InvalidConfig("voice: this server has no default voice, so `session.config` must name one")
+        if "ref_audio" in self._info.fields:
+            raise InvalidConfig("ref_audio: this model has no voice of its own, so `session.config` must bring one")
 
     def _begin_utterance(self, context: Context, settings: SessionSettings, now_s: float) -> Iterator[Command]:
         if not context.is_open:

@@ -60,7 +60,7 @@ class Session:
         self._expires_s = now_s + limits.session_s
         self._active_s = now_s
         self._warned: set[str] = set()
-        self._protocol = Protocol(limits, has_default_voice=info.default_voice is not None)
+        self._protocol = Protocol(limits, has_default_voice=info.default_voice is not None or not info.voices)
         self._settings = SessionSettings.default(info)
         self._announced = False
         self._goodbye = (1000, "done")

@@ -596,3 +596,21 @@ def test_a_barge_in_takes_back_what_was_read_ahead() -> None:
     harness.text("being written. A new beginning is this one ")
     assert harness.extended == []
     assert [request.text for request in harness.submitted[1:]] == ["being written.", "A new beginning is this one"]
+
+
+# -- Models without voices ---------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_designs_its_voice_needs_none_and_one_that_clones_needs_a_recording() -> None:
+    designer = dataclasses.replace(INFO, voices=(), default_voice=None, fields=frozenset({"instructions"}))
+    harness = Harness(info=designer)
+    harness.client({**STREAM, "instructions": "An old man, tired."})
+    harness.text("Hello there.")
+    harness.client(DONE)
+    assert [(request.voice, request.instructions) for request in harness.submitted] == [("", "An old man, tired.")]
+    cloner = dataclasses.replace(designer, fields=frozenset({"ref_audio"}))
+    harness = Harness(info=cloner)
+    harness.client(STREAM)
+    harness.text("Hello there.")
+    (error,) = harness.of(ServerError)
+    assert (error.code, error.message.split(":")[0]) == ("invalid_config", "ref_audio")

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -11,9 +12,18 @@ from realtime_tts.engine.api import ModelInfo
 from realtime_tts.engine.stage import Model
 from realtime_tts.errors import ModelNotUsable
 
+LOADS_DIRECTORIES = "qwen3_tts"
+
 
 def names() -> tuple[str, ...]:
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+
+
+def resolve(name: str) -> tuple[str, str | None]:
+    """A model by its name; or by the directory or Hugging Face id of its weights, and then by whom these are loaded."""
+    if name not in names() and ("/" in name or Path(name).is_dir()):
+        return LOADS_DIRECTORIES, name
+    return name, None
 
 
 def build(name: str, **options: Any) -> Model:
@@ -28,10 +38,10 @@ def build(name: str, **options: Any) -> Model:
     return build_model(**options)
 
 
-def info(name: str) -> ModelInfo:
+def info(name: str, **options: Any) -> ModelInfo:
     """What the model called `name` can do, without loading its weights.  Raises `ModelNotUsable`."""
-    describe: Callable[[], ModelInfo] = _module(name).info
-    return describe()
+    describe: Callable[..., ModelInfo] = _module(name).info
+    return describe(**options)
 
 
 def _module(name: str) -> ModuleType:
