@@ -24,5 +24,5 @@ def test_a_model_is_named_or_it_is_the_directory_of_its_weights(tmp_path: Path) 
     assert models.resolve(str(tmp_path)) == ("qwen3_tts", str(tmp_path))
     assert models.resolve("Qwen/Qwen3-TTS-12Hz-0.6B-Base") == ("qwen3_tts", "Qwen/Qwen3-TTS-12Hz-0.6B-Base")
     assert models.resolve("kokorro") == ("kokorro", None), "a slip, of which `build` says what there is"
-    with pytest.raises(ModelNotUsable, match="config.json"):
+    with pytest.raises(ModelNotUsable, match=r"config\.json"):
         models.info("qwen3_tts", model_dir=tmp_path)
