@@ -1,19 +1,17 @@
 """What is said in a session: its contexts, their utterances and tracks, and all that waits to be sent, in order."""
 
-import math
-import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from realtime_tts.engine.api import AudioReady, EngineEvent, ModelInfo, RequestFinished, SynthesisRequest, WordsReady
+from realtime_tts.engine.api import AudioReady, EngineEvent, ModelInfo, RequestFinished, WordsReady
 from realtime_tts.errors import InvalidConfig, RealtimeTTSError, SessionEnding, TextTooLong, TooManyContexts
+from realtime_tts.session import jobs
 from realtime_tts.session.context import Cancellation, Context
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import ServerWarning, printable
-from realtime_tts.session.outputs import Close, Command, EndStream, Extend, Send
-from realtime_tts.session.respell import Respelled
+from realtime_tts.session.outputs import Close, Command, EndStream, Send
 from realtime_tts.session.sentences import Sentence, SentenceSplitter, is_speakable
 from realtime_tts.session.settings import AUTO, SessionSettings, primary_language
 from realtime_tts.session.text import TextCleaner
@@ -34,9 +32,6 @@ BLOCK_CHARS = 4096
 """Of text that are cut into sentences at a time: 5 to 20 ms of work for sentences of one letter."""
 EARLY_WORDS = 3
 """Of a sentence, before a model that reads ahead begins: with fewer it would guess at the melody."""
-MAX_RESPELLED = 4
-"""Times as long as a sentence may be: what pronunciations may make of one."""
-_LINE_BREAK = re.compile(r"[\r\n]")
 MAX_REMEMBERED_CONTEXTS = 64
 """Closed ones whose sound may still be playing somewhere."""
 
@@ -72,7 +67,7 @@ class Dialogue:
         self._shared = Track(session_id, limits.sentences_ahead, now_s)
         self._tracks: dict[str, Track] = {session_id: self._shared}
         self._utterance_count = 0
-        self._request_count = 0
+        self._jobs = jobs.JobMaker(session_id, info, limits)
         self._context_count = 0
         self._draining = False
 
@@ -278,11 +273,13 @@ class Dialogue:
         self, context: Context, utterance: Utterance, sentences: list[Sentence], now_s: float
     ) -> Iterator[Command]:
         if utterance.early is not None and sentences:
-            yield from self._complete(utterance, utterance.early, sentences[0], now_s)
+            yield from jobs.complete(utterance.early, sentences[0], now_s)
+            utterance.early, ended = None, sentences[0].end
             sentences = sentences[1:]
+            utterance.cleaner.forget(ended)
         for sentence in sentences:
             if is_speakable(sentence.text):
-                job = self._make_job(context, utterance, sentence, now_s)
+                job = self._jobs.make(utterance, sentence, context.track.stream_id, now_s)
                 utterance.jobs.append(job)
                 context.track.add(job)
         if sentences:
@@ -308,78 +305,15 @@ class Dialogue:
         if beginning is None or utterance.settings.pronunciations.words or not utterance.settings.stream_audio:
             return
         if utterance.early is not None:
-            yield from self._grow(utterance.early, beginning, complete=False)
+            yield from jobs.grow(utterance.early, beginning, complete=False)
             return
         enough = len(beginning.text.split()) >= EARLY_WORDS and is_speakable(beginning.text)
         if enough and context.track.has_room(utterance):
-            job = utterance.early = self._make_job(context, utterance, beginning, now_s, complete=False)
+            job = self._jobs.make(utterance, beginning, context.track.stream_id, now_s, complete=False)
+            utterance.early = job
             utterance.jobs.append(job)
             context.track.add(job)
             yield from context.track.fill()
-
-    def _complete(self, utterance: Utterance, job: SentenceJob, sentence: Sentence, now_s: float) -> Iterator[Command]:
-        utterance.early = None
-        job.closed_s = now_s
-        yield from self._grow(job, sentence, complete=True)
-        job.sources = self._sources(utterance, sentence)
-        utterance.cleaner.forget(sentence.end)
-
-    def _grow(self, job: SentenceJob, sentence: Sentence, *, complete: bool) -> Iterator[Command]:
-        known = job.sentence.text
-        assert sentence.text.startswith(known), f"{sentence.text!r} does not begin with {known!r}"
-        more = sentence.text[len(known) :]
-        if more or complete:
-            job.sentence = sentence
-            job.respelled = Respelled(sentence.text)
-            yield Extend(job.request.request_id, _LINE_BREAK.sub(" ", more), complete)
-
-    def _make_job(
-        self, context: Context, utterance: Utterance, sentence: Sentence, now_s: float, *, complete: bool = True
-    ) -> SentenceJob:
-        settings = utterance.settings
-        respelled = settings.pronunciations.respell(sentence.text)
-        if len(respelled.text) > MAX_RESPELLED * self._limits.max_sentence_chars:
-            respelled = Respelled(sentence.text)  # it would be more than the model was asked to be ready for
-        has_speed = "speed" in self._info.fields
-        request = SynthesisRequest(
-            request_id=f"{self._session_id}/{self._request_count}",
-            stream_id=context.track.stream_id,
-            text=_LINE_BREAK.sub(" ", respelled.text),  # inside of what is cut only on request
-            text_complete=complete,
-            voice=settings.voice or "",  # a recording's, then
-            utterance_index=utterance.index,
-            streamed=settings.stream_audio,
-            speed=settings.speed if has_speed else 1.0,
-            initial_codec_chunk_frames=settings.initial_codec_chunk_frames,
-            language=None if settings.language == AUTO else primary_language(settings.language),
-            sampling=settings.sampling,
-            pronunciations=settings.pronunciations.ipa_in(respelled.text),
-            instructions=settings.instructions,
-            reference=settings.reference,
-            speaker_embedding=settings.speaker_embedding,
-        )
-        self._request_count += 1
-        job = SentenceJob(
-            index=utterance.total_sentences,
-            sentence=sentence,
-            sources=self._sources(utterance, sentence),
-            respelled=respelled,
-            utterance=utterance,
-            request=request,
-            model_rate_hz=self._info.sample_rate_hz,
-            tempo=1.0 if has_speed else settings.speed,
-            opened_s=now_s,
-            closed_s=now_s if complete else math.inf,
-            gives_words="word_timestamps" in self._info.fields,
-        )
-        utterance.total_sentences += 1
-        return job
-
-    def _sources(self, utterance: Utterance, sentence: Sentence) -> tuple[int, ...] | None:
-        if not utterance.settings.text_filters:
-            return None
-        cleaner, start = utterance.cleaner, sentence.start
-        return (*(cleaner.source(start + at) for at in range(len(sentence.text))), cleaner.source_end(sentence.end))
 
     # -- From the engine -----------------------------------------------------------------------------------------------
 
