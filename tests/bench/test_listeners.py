@@ -2,6 +2,7 @@
 
 import asyncio
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -173,7 +174,8 @@ async def test_the_server_is_asked_for_its_model() -> None:
 
 async def test_those_who_never_read_ask_and_are_not_counted() -> None:
     async with tone_server() as (url, server):
-        plan = Plan(url=url, mode="listeners", users=3, think_s=0.05, duration_s=1.0, drain_s=1.0, stalled=2)
+        load: dict[str, Any] = {"mode": "listeners", "users": 3, "think_s": 0.05, "duration_s": 1.0, "drain_s": 1.0}
+        plan = Plan(url=url, keep_connections=True, stalled=2, **load)
         loading = asyncio.create_task(loaded(plan))
         await until(lambda: server.active_sessions == 5)
         outcomes = await loading

@@ -179,7 +179,7 @@ async def test_a_client_who_reads_at_the_pace_of_speech_is_served_to_the_end() -
             await asyncio.sleep(len(data) / 48_000)
             await super().send_bytes(data)
 
-    client, engine, limits = Paced(), FakeEngine(), replace(LIMITS, write_timeout_s=0.1)
+    client, engine, limits = Paced(), FakeEngine(), replace(LIMITS, write_timeout_s=0.5)
     session = make_session(limits)
     serving = asyncio.create_task(Connection(client, engine, session, MonotonicClock(), limits).run())
     client.says(**CONFIG)
@@ -187,7 +187,7 @@ async def test_a_client_who_reads_at_the_pace_of_speech_is_served_to_the_end() -
     client.says(type="session.close")
     await until(lambda: len(engine.requests) == 1)
     for _ in range(50):
-        engine.speak(0, SOUND[:480])
+        engine.speak(0, SOUND[:960])
     engine.finish(0)
     await asyncio.wait_for(serving, 10)
     assert client.sent[-1] == (1000, "done")
