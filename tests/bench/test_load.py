@@ -45,7 +45,7 @@ async def test_a_load_prints_its_table_and_writes_its_files(tmp_path: Path) -> N
     head, row, *told = out.splitlines()
     assert "underrun p50/p95/p99 ms | TTFP p50/p95/p99 ms" in head
     assert row.startswith("closed, c=4")
-    assert "100%" in row
+    assert re.search(r"\| +\d+(\.\d)?% \|", row), "how many were in time is this machine's affair"
     assert re.search(r"\|client - server\| p50/p99: TTFP [\d.]+/[\d.]+ ms, underrun [\d.]+/[\d.]+ ms", "\n".join(told))
     assert re.search(r"1 s  hearing speech +\d+  ok +\d+", err)
     run = results.loads((tmp_path / "json").read_bytes())
