@@ -1,8 +1,8 @@
 """Where may load be sent?  To this machine, unless somebody says otherwise."""
 
-import ipaddress
 from urllib.parse import urlsplit
 
+from realtime_tts.auth import is_loopback
 from realtime_tts.errors import RealtimeTTSError
 
 
@@ -19,10 +19,3 @@ def require_loopback(url: str, *, allow_remote: bool) -> None:
         raise NotThisMachine(
             f"{host or url!r} is not this machine; if its owner agrees to the load, say --allow-remote"
         )
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name
-        return host == "localhost"

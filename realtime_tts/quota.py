@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 from realtime_tts.clock import Clock
 from realtime_tts.errors import QuotaExceeded
@@ -22,17 +21,6 @@ class QuotaLimits:
         for limit in (self.sessions, self.characters_per_minute):
             if limit is not None and limit < 1:
                 raise ValueError(f"a quota must be at least 1, got {limit}")
-
-
-class Quota(Protocol):
-    def take(self, characters: int) -> None:
-        """Raises `QuotaExceeded`, and takes nothing then."""
-        ...
-
-
-class NoQuota:
-    def take(self, characters: int) -> None:
-        """Always allowed."""
 
 
 class TokenBucket:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from realtime_tts.clock import VirtualClock
 from realtime_tts.errors import QuotaExceeded
-from realtime_tts.quota import KeyQuota, NoQuota, QuotaBook, QuotaLimits, TokenBucket
+from realtime_tts.quota import KeyQuota, QuotaBook, QuotaLimits, TokenBucket
 
 STEPS = st.lists(st.tuples(st.floats(0, 100), st.integers(0, 130)), max_size=40)
 
@@ -92,7 +92,6 @@ def test_without_limits_all_is_allowed() -> None:
     quota = KeyQuota(QuotaLimits(), VirtualClock())
     with quota.session():
         quota.take(10**9)
-    NoQuota().take(10**9)
 
 
 def test_a_key_has_one_quota_and_another_key_another() -> None:

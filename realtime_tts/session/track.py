@@ -14,6 +14,9 @@ from realtime_tts.session.utterance import (
     Utterance,
 )
 
+MAX_CORRECTION_S = 0.25
+"""By which a client's word moves its own deadline."""
+
 
 class Track:
     """A session has one, or, where frames have headers, one for each context: then these are heard side by side."""
@@ -142,9 +145,11 @@ class Track:
         yield from self.fill()
 
     def hears_until(self, playout_end_s: float) -> Iterator[Command]:
-        """The client says that it will run dry sooner than was reckoned."""
-        if self._playout.playout_end_s is not None and playout_end_s < self._playout.playout_end_s:
-            yield from self._corrected(playout_end_s)
+        """The client says that it will run dry sooner than was reckoned: believed within bounds, lest whoever says so
+        goes before all others."""
+        reckoned_s = self._playout.playout_end_s
+        if reckoned_s is not None and playout_end_s < reckoned_s:
+            yield from self._corrected(max(playout_end_s, reckoned_s - MAX_CORRECTION_S))
 
     def _corrected(self, playout_end_s: float) -> Iterator[Command]:
         yield Playout(self.stream_id, playout_end_s)

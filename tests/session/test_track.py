@@ -60,6 +60,8 @@ def test_a_client_who_will_run_dry_sooner_is_served_sooner_and_later_changes_not
     assert harness.playout_end_s == end_s
     harness.client({"type": "playback.report", "played_ms": 0, "buffered_ms": end_s * 1000 - 100})
     assert harness.playout_end_s == pytest.approx(end_s - 0.1)
+    harness.client({"type": "playback.report", "played_ms": 0, "buffered_ms": 0})
+    assert harness.playout_end_s == pytest.approx(end_s - 0.25), "nobody can talk himself to the front"
 
 
 def test_an_utterance_waits_for_the_one_before_it_even_where_that_has_nothing_to_say_yet() -> None:
