@@ -1,4 +1,4 @@
-"""Captures a function's GPU work once for each bucket, and replays it; without CUDA it just calls the function.
+"""Captures a function's GPU work once for each bucket, and replays it; what was not captured is just called.
 
 A captured graph reads and writes fixed memory: inputs are copied in, and outputs are views of what the next replay
 overwrites.  So whoever calls pads to a bucket, and takes what it needs of the outputs before it calls again.
@@ -26,11 +26,11 @@ class _Captured:
 
 
 class GraphCache(Generic[Key]):
-    """Graphs of one function by bucket, such as (frames, rows).  Owned by one thread.
+    """Graphs of one function by bucket, such as (frames, rows): `function(bucket, *inputs)`.  Owned by one thread.
 
-    All share a memory pool, so only the outputs of the last replay are valid.  The function must depend on shapes
-    alone, must not wait for the device, and is run several times at its first call for a bucket: state that it moves
-    on (caches, streams of a decoder) has to be warmed by `capture`, on rows that nobody uses.
+    All share a memory pool, so only the outputs of the last replay are valid.  The function must depend on its bucket
+    and on shapes alone, and must not wait for the device.  A capture runs it several times: on inputs that move no
+    state which anybody uses.  Capture while nothing else runs on the device, that is at loading.
     """
 
     def __init__(self, function: Function, device: "torch.device") -> None:
@@ -46,23 +46,21 @@ class GraphCache(Generic[Key]):
         """Makes a bucket ready with inputs of its shapes; what the function gives for them is dropped."""
         self._shapes[key] = _shapes(inputs)
         if self._device.type == "cuda":
-            self._captured[key] = self._capture(inputs)
+            self._captured[key] = self._capture(key, inputs)
 
     def __call__(self, key: Key, *inputs: "torch.Tensor") -> "tuple[torch.Tensor, ...]":
-        """The function's outputs, valid until the next call.  The inputs' shapes must be the bucket's."""
-        if key not in self._shapes:
-            self.capture(key, *inputs)
-        if _shapes(inputs) != self._shapes[key]:
+        """The function's outputs, valid until the next call.  The inputs of a captured bucket must have its shapes."""
+        if key in self._shapes and _shapes(inputs) != self._shapes[key]:
             raise ValueError(f"bucket {key} is of {self._shapes[key]}, not {_shapes(inputs)}")
         if key not in self._captured:
-            return self._function(*inputs)
+            return self._function(key, *inputs)
         captured = self._captured[key]
         for static, given in zip(captured.inputs, inputs, strict=True):
             static.copy_(given, non_blocking=True)
         captured.graph.replay()
         return captured.outputs
 
-    def _capture(self, inputs: "Sequence[torch.Tensor]") -> _Captured:
+    def _capture(self, key: Key, inputs: "Sequence[torch.Tensor]") -> _Captured:
         import torch
 
         static = tuple(tensor.to(self._device, copy=True) for tensor in inputs)
@@ -71,12 +69,12 @@ class GraphCache(Generic[Key]):
         side.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(side):
             for _ in range(WARM_UP_RUNS):
-                self._function(*static)
+                self._function(key, *static)
         torch.cuda.current_stream(self._device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         first = next(iter(self._captured.values()), None)
         with torch.cuda.graph(graph, pool=None if first is None else first.graph.pool()):
-            outputs = self._function(*static)
+            outputs = self._function(key, *static)
         return _Captured(graph, static, outputs)
 
 

@@ -17,7 +17,7 @@ CPU = torch.device("cpu")
 def test_without_cuda_each_call_gives_what_the_function_gives(sizes: list[int]) -> None:
     calls = 0
 
-    def double(x: Tensor) -> tuple[Tensor]:
+    def double(_size: int, x: Tensor) -> tuple[Tensor]:
         nonlocal calls
         calls += 1
         return (2 * x,)
@@ -31,7 +31,7 @@ def test_without_cuda_each_call_gives_what_the_function_gives(sizes: list[int]) 
 
 def test_capturing_on_a_cpu_does_not_run_the_function_and_so_moves_no_state() -> None:
     state = torch.zeros(1)
-    graphs: GraphCache[str] = GraphCache(lambda x: (state.add_(x),), CPU)
+    graphs: GraphCache[str] = GraphCache(lambda _key, x: (state.add_(x),), CPU)
     graphs.capture("a", torch.ones(1))
     assert state.item() == 0
     assert "a" in graphs
@@ -42,18 +42,25 @@ def test_capturing_on_a_cpu_does_not_run_the_function_and_so_moves_no_state() ->
     "wrong", [(torch.ones(3),), (torch.ones(2, dtype=torch.long),), (torch.ones(2), torch.ones(2)), ()]
 )
 def test_inputs_of_another_shape_than_the_buckets_are_refused(wrong: tuple[Tensor, ...]) -> None:
-    graphs: GraphCache[int] = GraphCache(lambda *inputs: inputs, CPU)
+    graphs: GraphCache[int] = GraphCache(lambda _key, *inputs: inputs, CPU)
     graphs.capture(2, torch.ones(2))
     with pytest.raises(ValueError, match="bucket 2"):
         graphs(2, *wrong)
 
 
 def test_buckets_are_apart() -> None:
-    graphs: GraphCache[tuple[int, int]] = GraphCache(lambda *inputs: inputs, CPU)
-    graphs((1, 2), torch.ones(1, 2))
+    graphs: GraphCache[tuple[int, int]] = GraphCache(lambda _key, *inputs: inputs, CPU)
+    graphs.capture((1, 2), torch.ones(1, 2))
+    graphs.capture((2, 1), torch.ones(2, 1))
     graphs((2, 1), torch.ones(2, 1))
     with pytest.raises(ValueError, match="bucket"):
         graphs((1, 2), torch.ones(2, 1))
+
+
+def test_the_function_is_told_its_bucket() -> None:
+    graphs: GraphCache[int] = GraphCache(lambda key, x: (key * x,), CPU)
+    (found,) = graphs(3, torch.ones(2))
+    assert found.tolist() == [3, 3]
 
 
 def test_a_copy_to_the_host_keeps_its_values_when_the_source_is_overwritten() -> None:
@@ -66,7 +73,8 @@ def test_a_copy_to_the_host_keeps_its_values_when_the_source_is_overwritten() ->
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_replays_give_what_the_function_gives_for_new_inputs() -> None:
     device = torch.device("cuda")
-    graphs: GraphCache[int] = GraphCache(lambda x: (2 * x,), device)
+    graphs: GraphCache[int] = GraphCache(lambda _key, x: (2 * x,), device)
+    graphs.capture(4, torch.zeros(4, device=device))
     for value in (1.0, 3.0):
         (found,) = graphs(4, torch.full((4,), value, device=device))
         assert HostCopy(found).wait().tolist() == [2 * value] * 4

@@ -38,6 +38,7 @@ def build(
     slots: int | str | None = None,
     max_len: int = MAX_LEN,
     recall: str = "auto",
+    graphs: bool | Literal["auto"] = "auto",
     code2wav: str = "stateful",
     context_frames: Literal[25, 72] = 25,
     threads: int | None = None,
@@ -48,7 +49,8 @@ def build(
     `model_dir` is a directory in the published layout, or a Hugging Face id.  `device` is auto, cpu, cuda or cuda:N;
     `dtype` auto (bfloat16 on a GPU, float32 elsewhere), float32 or bfloat16.  `slots` is how many requests there is
     room for at once (left out, or "auto": what fits into a GPU's memory, a few on a CPU), of `max_len` positions each.
-    `recall` is auto, cache or repeat: how the fifteen codes after a frame's first see one another.  `code2wav` is
+    `recall` is auto (measured at loading), cache or repeat: how the codes after a frame's first see one another.
+    `graphs` captures CUDA graphs at loading (auto: on a GPU); on a CPU it only takes the same way.  `code2wav` is
     stateful, or windowed for comparison, with `context_frames` decoded again before each chunk.  `threads` is how many
     a CPU may use.  Raises ModelNotUsable.
     """
@@ -66,6 +68,7 @@ def build(
         slots=slots,
         max_len=max_len,
         recall=recall,
+        graphs=graphs,
         code2wav=code2wav,
         context_frames=context_frames,
         threads=threads,

@@ -25,18 +25,23 @@ _TAG_OF_LANGUAGE = {name: tag for tag, name in LANGUAGE_OF_TAG.items()}
 UNDETERMINED = "und"
 
 NATIVE = {
-    "vivian": "zh-CN",
-    "serena": "zh-CN",
-    "uncle_fu": "zh-CN",
+    "vivian": "zh",
+    "serena": "zh",
+    "uncle_fu": "zh",
     "dylan": "zh-CN",
     "eric": "zh-CN",
-    "ryan": "en-US",
+    "ryan": "en",
     "aiden": "en-US",
-    "ono_anna": "ja-JP",
-    "sohee": "ko-KR",
+    "ono_anna": "ja",
+    "sohee": "ko",
 }
-"""The mother tongue of each published speaker (model card of Qwen3-TTS-12Hz-1.7B-CustomVoice); all speak all ten."""
+"""The native language of each published speaker; all speak all ten (README of github.com/QwenLM/Qwen3-TTS, "Custom
+Voice Generate").  A region only where one is named there: Dylan is of Beijing, Eric of Chengdu, Aiden American."""
 DEFAULT_SPEAKER = "vivian"
+"""The first of that list, and the speaker of its first example: the publisher names no default."""
+SILENT_FRAMES = 1
+"""A CustomVoice begins with 80 ms of digital silence, -103 dBFS at most over 2229 requests (published measurement,
+github.com/sgl-project/sglang-omni, pull 1901)."""
 
 TASK_TYPES = {
     ModelType.CUSTOM_VOICE: "CustomVoice",
@@ -65,6 +70,7 @@ def describe(config: ModelConfig, name: str) -> ModelInfo:
         reads_ahead=config.tts_model_type is not ModelType.BASE,
         fields=fields,
         task_type=TASK_TYPES[config.tts_model_type],
+        silent_frames=SILENT_FRAMES if config.tts_model_type is ModelType.CUSTOM_VOICE else 0,
     )
 
 

@@ -1,5 +1,6 @@
 """How much memory does a model take, and for how many requests at once is there room?"""
 
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
@@ -18,6 +19,8 @@ VOICE_CACHE_BYTES = 512 * 1024**2
 WORKING_BYTES = 2 * 1024**3
 WORKING_SHARE = 0.15
 """Left to what a step needs while it runs, whichever is more.  A decode of 16 streams of 25 frames takes 1.8 GB."""
+CONTEXT_BYTES = 512 * 1024**2
+"""What CUDA and its libraries take before anything is loaded: an estimate, for GPUs that are not at hand."""
 
 
 def weights_bytes(directory: Path, dtype: torch.dtype) -> int:
@@ -63,3 +66,27 @@ def _cache_bytes(config: StackConfig, max_len: int, dtype: torch.dtype) -> int:
     """As `SlotCache` lays it out: one position more than may be used."""
     vectors = 2 * config.num_hidden_layers * config.num_key_value_heads * (max_len + 1)
     return vectors * config.head_dim * dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """The memory of a model, in one dtype, with slots of `max_len` positions."""
+
+    name: str
+    config: ModelConfig
+    codec: CodecDecoderConfig
+    weights_bytes: int
+    dtype: torch.dtype
+    max_len: int
+
+    @property
+    def slot_cache_bytes(self) -> int:
+        return talker_bytes_per_slot(self.config.talker_config, self.dtype, self.max_len)
+
+    @property
+    def slot_decoder_bytes(self) -> int:
+        return decoder_bytes_per_slot(self.codec)
+
+    def slots(self, free_bytes: int) -> int:
+        """How many fit into what is free before anything is loaded; 0 where not even one."""
+        return slots_that_fit(self.config, self.codec, free_bytes - self.weights_bytes, self.dtype, self.max_len)

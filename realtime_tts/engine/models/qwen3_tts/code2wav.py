@@ -9,7 +9,7 @@ All is fp32: in bf16 the exponents of SnakeBeta have given NaN.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from realtime_tts.engine.cuda_graph import GraphCache, HostCopy
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecDecoderConfig
 from realtime_tts.engine.models.qwen3_tts.codec_layers import (
     Attention,
@@ -43,17 +44,40 @@ Samples = npt.NDArray[np.float32]
 MAX_STEP_FRAMES = 32
 """More frames are decoded in several steps: the same sound, in bounded memory (32 frames: 24 MB a tensor)."""
 
+CAPTURED_FRAMES = (1, 2, 4, 8, 16, MAX_STEP_FRAMES)
+"""Steps that are captured on a GPU: any number of frames is a few of them, and still the same sound."""
+
 DILATIONS = (1, 3, 9)
 
 
 class Code2Wav:
-    """The codec's decoder for up to `slots` streams of any age, on one device.  Owned by one thread."""
+    """The codec's decoder for up to `slots` streams of any age, on one device.  Owned by one thread.
+
+    On a GPU a step is one launch, for the numbers of frames and rows that `capture` has made ready.
+    """
 
     def __init__(self, config: CodecDecoderConfig, weights: "DecoderWeights", slots: int, device: torch.device) -> None:
         self.config = config
         self.arena = StateArena(state_shapes(config), slots, device)
         self._weights = weights
         self._device = device
+        self._graphs: GraphCache[tuple[int, int]] = GraphCache(lambda _bucket, *inputs: (self.step(*inputs),), device)
+        self._sizes: tuple[int, ...] = ()
+        self._buckets: tuple[int, ...] = ()
+
+    @torch.inference_mode()
+    def capture(self, rows: int, progress: Callable[[str], None]) -> None:
+        """Makes steps of 1, 2, 4, … up to so many rows quick to launch.  No stream is here."""
+        self._sizes = CAPTURED_FRAMES
+        self._buckets = tuple(sorted({min(1 << n, rows) for n in range(rows.bit_length() + 1)}))
+        slot = self.arena.acquire()  # whose state the warm-up spoils
+        for bucket in self._buckets:
+            progress(f"capturing CUDA graphs for {bucket} rows of the decoder")
+            index = torch.full((bucket,), slot, device=self._device)
+            for frames in self._sizes:
+                codes = torch.zeros(bucket, frames, self.config.num_quantizers, dtype=torch.long, device=self._device)
+                self._graphs.capture((frames, bucket), codes, index)
+        self.arena.release(slot)
 
     @classmethod
     def from_state(cls, config: CodecDecoderConfig, state: State, device: torch.device | str, slots: int) -> Self:
@@ -83,23 +107,43 @@ class Code2Wav:
             if len(frames):
                 groups[len(frames)].append(row)
         # All steps are launched before the first result is waited for: a GPU need not idle between them.
-        waves: dict[int, Tensor] = {}
-        for frames_n, rows in groups.items():
-            index = torch.tensor([slots[row] for row in rows], device=self._device)
-            batch = self._tensor(np.stack([codes[row] for row in rows]))
-            starts = range(0, frames_n, max_step_frames)
-            parts = [self.step(batch[:, start : start + max_step_frames], index) for start in starts]
-            waves[frames_n] = torch.cat(parts, 1)
+        waves = {
+            frames_n: self._launch(
+                [slots[row] for row in rows], np.stack([codes[row] for row in rows]), max_step_frames
+            )
+            for frames_n, rows in groups.items()
+        }
         samples = [np.empty(0, np.float32)] * len(codes)
         for frames_n, rows in groups.items():
-            for row, wave in zip(rows, waves[frames_n].cpu().numpy(), strict=True):
-                samples[row] = wave
+            parts = [copy.wait().numpy() for copy in waves[frames_n]]
+            for place, row in enumerate(rows):
+                samples[row] = np.concatenate([part[place] for part in parts])
         return samples
+
+    def _launch(self, slots: Sequence[int], codes: Codes, max_step_frames: int) -> list[HostCopy]:
+        """The sound of [B, n, 16] codes, in parts of [B, n_i · 1920] that are on their way to the host."""
+        rows = len(slots)
+        bucket = next((bucket for bucket in self._buckets if bucket >= rows), rows)
+        # A row that only fills up the bucket is the first once more: it puts the same into the same slot.
+        fill = [0] * (bucket - rows)
+        index = torch.tensor([*slots, *(slots[row] for row in fill)], device=self._device)
+        batch = self._tensor(codes[[*range(rows), *fill]])
+        parts, start = [], 0
+        while start < batch.shape[1]:
+            frames = min(self._step_frames(batch.shape[1] - start), max_step_frames)
+            (wave,) = self._graphs((frames, bucket), batch[:, start : start + frames], index)
+            parts.append(HostCopy(wave[:rows]))
+            start += frames
+        return parts
+
+    def _step_frames(self, left: int) -> int:
+        return max((size for size in self._sizes if size <= left), default=left)
 
     def step(self, codes: Tensor, index: Tensor) -> Tensor:
         """Decodes [B, n, 16] codes of the streams in slots `index` [B] to [B, n · 1920]; their state moves on.
 
-        Nothing here depends on a value, only on B and n: this is what a CUDA graph captures.
+        Nothing here depends on a value, only on B and n: this is what a CUDA graph captures.  A slot that is there
+        twice must have the same codes twice.
         """
         return self._weights.decode(codes, Carry(self.arena.views, index))
 

@@ -4,6 +4,7 @@ Convolutions take 24 kHz down to 25 Hz, a transformer looks back over that, one 
 codebooks write down, one after the other, what the ones before left over.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -55,13 +56,27 @@ class CodecEncoder:
         refuse_leftovers(state, "encoder")
         return cls(weights, place)
 
-    @torch.no_grad()
     def encode(self, samples: Samples) -> Codes:
         """(n,) samples at 24 kHz, n ≥ 1, to (⌈n / 1920⌉, 16) codes, the same as the reference's."""
-        if samples.ndim != 1 or not samples.size:
-            raise ValueError(f"a recording must be of shape (samples,), got {samples.shape}")
-        wave = torch.from_numpy(np.ascontiguousarray(samples, np.float32)).to(self._device)
-        return self._weights.encode(wave[None, None])[0].cpu().numpy()
+        return self.encode_all([samples])[0]
+
+    @torch.no_grad()
+    def encode_all(self, recordings: Sequence[Samples]) -> list[Codes]:
+        """Recordings of any lengths, in one pass: the codes of each are those that it has alone.
+
+        Every layer looks back only, but for the end of a recording, which is padded wherever the rate goes down.  So a
+        short one is padded to the longest, and before each such layer to its own length as if it were alone.
+        """
+        if any(samples.ndim != 1 or not samples.size for samples in recordings):
+            shapes = [samples.shape for samples in recordings]
+            raise ValueError(f"a recording must be of shape (samples,), got {shapes}")
+        waves = [torch.from_numpy(np.ascontiguousarray(samples, np.float32)).to(self._device) for samples in recordings]
+        lengths = [len(wave) for wave in waves]
+        batch = torch.nn.utils.rnn.pad_sequence(waves, batch_first=True)[:, None]
+        unequal = torch.tensor(lengths, device=self._device) if len(set(lengths)) > 1 else None
+        codes = self._weights.encode(batch, unequal).cpu().numpy()
+        frame = self._weights.config.samples_per_frame
+        return [row[: -(-length // frame)].copy() for row, length in zip(codes, lengths, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +183,16 @@ class EncoderWeights:
             attention_window,
         )
 
-    def encode(self, wave: Tensor) -> Tensor:
-        """[B, 1, samples] to [B, frames, 16]."""
+    def encode(self, wave: Tensor, lengths: Tensor | None) -> Tensor:
+        """[B, 1, samples] to [B, frames, 16]; `lengths` [B] where the rows are not all of so many samples."""
         x = self.first(wave)
         for residuals, down in self.stages:
             for residual in residuals:
                 x = residual(x)
-            x = down(functional.elu(x))
+            x = down(_ended(functional.elu(x), lengths))
+            lengths = None if lengths is None else (lengths + down.stride - 1) // down.stride
         x = self._transform(self.last(functional.elu(x)).transpose(1, 2))
-        x = self.halve(x.transpose(1, 2))
+        x = self.halve(_held(x.transpose(1, 2), lengths))
         return torch.cat((self.semantic(x), self.acoustic(x)), -1)
 
     def _transform(self, x: Tensor) -> Tensor:
@@ -190,6 +206,21 @@ class EncoderWeights:
         for layer in self.layers:
             x = layer(x, mask, cos, sin)
         return x
+
+
+def _ended(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """[B, C, T] with zeros after each row's end."""
+    if lengths is None:
+        return x
+    return x * (torch.arange(x.shape[-1], device=x.device) < lengths[:, None])[:, None]
+
+
+def _held(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """[B, C, T] with each row's last column repeated after its end."""
+    if lengths is None:
+        return x
+    places = torch.minimum(torch.arange(x.shape[-1], device=x.device), lengths[:, None] - 1)
+    return x.gather(2, places[:, None].expand_as(x))
 
 
 def _stages(

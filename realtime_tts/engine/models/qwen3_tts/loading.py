@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.api import ModelInfo, SynthesisRequest
 from realtime_tts.engine.api import Sampling as Wish
 from realtime_tts.engine.chunking import ChunkPlan
@@ -29,14 +30,14 @@ from realtime_tts.engine.models.qwen3_tts.config import (
     read_generation_config,
     read_json,
 )
-from realtime_tts.engine.models.qwen3_tts.predictor import Recall
+from realtime_tts.engine.models.qwen3_tts.predictor import Recall, quickest
 from realtime_tts.engine.models.qwen3_tts.prompt import PromptBuilder
 from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, published_sampling
 from realtime_tts.engine.models.qwen3_tts.speaker_encoder import SpeakerEncoder
 from realtime_tts.engine.models.qwen3_tts.stages import Code2WavStage, TalkerStage, Turn, WindowedCode2WavStage
 from realtime_tts.engine.models.qwen3_tts.talker import Talker, TalkerWeights, load_weights
 from realtime_tts.engine.models.qwen3_tts.tokenizer import load_tokenizer
-from realtime_tts.engine.models.qwen3_tts.voices import VoiceMaker
+from realtime_tts.engine.models.qwen3_tts.voices import HEARD_TOGETHER, VoiceMaker
 from realtime_tts.engine.stage import Model, Stage, StageInput
 from realtime_tts.errors import ModelNotUsable
 
@@ -65,7 +66,9 @@ class Wishes:
     slots: int | None
     """None: as many as fit."""
     max_len: int
-    recall: Recall
+    recall: Recall | None
+    """None: whichever is quicker on the device."""
+    graphs: bool
     windowed: bool
     context_frames: int
     threads: int | None
@@ -78,6 +81,7 @@ def wishes(
     slots: int | str | None,
     max_len: int,
     recall: str,
+    graphs: bool | str,
     code2wav: str,
     context_frames: int,
     threads: int | None,
@@ -86,6 +90,7 @@ def wishes(
     place = _device(device)
     _one_of("dtype", dtype, ("auto", *DTYPES))
     _one_of("recall", recall, ("auto", *Recall))
+    _one_of("graphs", graphs, ("auto", True, False))
     _one_of("code2wav", code2wav, WAYS)
     if slots not in (None, "auto"):
         _at_least("slots", slots, 1)
@@ -93,13 +98,13 @@ def wishes(
     _at_least("context_frames", context_frames, 1)
     if threads is not None:
         _at_least("threads", threads, 1)
-    usual = Recall.REPEAT if place.type == "cuda" else Recall.CACHE
     return Wishes(
         device=place,
         dtype=default_dtype(place) if dtype == "auto" else DTYPES[dtype],
         slots=slots if isinstance(slots, int) else None,
         max_len=max_len,
-        recall=usual if recall == "auto" else Recall(recall),
+        recall=None if recall == "auto" else Recall(recall),
+        graphs=place.type == "cuda" if graphs == "auto" else bool(graphs),
         windowed=code2wav == "windowed",
         context_frames=context_frames,
         threads=threads,
@@ -121,11 +126,17 @@ def load(directory: Path, info: ModelInfo, wishes: Wishes, progress: Callable[[s
     slots = wishes.slots or _slots_that_fit(config, codec, wishes)
     if wishes.max_len > config.talker_config.max_position_embeddings:
         raise ModelNotUsable(f"max_len: at most {config.talker_config.max_position_embeddings}, got {wishes.max_len}")
-    talker, decoder = _with_slots(config, codec, weights, decoder_weights, slots, wishes)
+    recall = wishes.recall or _quickest_recall(config, weights, slots, progress)
+    talker, decoder = _with_slots(config, codec, weights, decoder_weights, slots, recall, wishes)
+    if wishes.graphs:
+        talker.capture(published, progress)
+        if not wishes.windowed:
+            decoder.capture(min(CUDA_DECODES, slots), progress)
     voices = None
     if speaker is not None and encoder is not None:
-        lone = Code2Wav(codec.decoder_config, decoder_weights, 1, wishes.device)
-        voices = VoiceMaker(speaker, encoder, lone, VOICE_CACHE_BYTES)
+        together = HEARD_TOGETHER if wishes.device.type == "cuda" else 1
+        listener = Code2Wav(codec.decoder_config, decoder_weights, together, wishes.device)
+        voices = VoiceMaker(speaker, encoder, listener, VOICE_CACHE_BYTES)
     lanes = ("talker", "code2wav") if wishes.device.type == "cuda" else ("cpu", "cpu")
     starts: dict[str, torch.Tensor] = {}
     talker_stage = TalkerStage(
@@ -163,9 +174,10 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def _one_of(option: str, value: object, allowed: tuple[str, ...]) -> None:
+def _one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
     if value not in allowed:
-        raise ModelNotUsable(f"{option} must be {', '.join(allowed[:-1])} or {allowed[-1]}, got {value!r}")
+        *others, last = map(str, allowed)
+        raise ModelNotUsable(f"{option} must be {', '.join(others)} or {last}, got {value!r}")
 
 
 def _at_least(option: str, value: object, least: int) -> None:
@@ -239,12 +251,23 @@ def _slots_that_fit(config: ModelConfig, codec: CodecConfig, wishes: Wishes) -> 
     return min(slots, MAX_SLOTS)
 
 
+def _quickest_recall(
+    config: ModelConfig, weights: TalkerWeights, slots: int, progress: Callable[[str], None]
+) -> Recall:
+    """As measured at half of the slots: a place between one listener alone and all that there is room for."""
+    recall, took_s = quickest(config.talker_config, weights.predictor, max(1, slots // 2), MonotonicClock().now_s)
+    times = ", ".join(f"{way} {seconds * 1e3:.1f} ms" for way, seconds in took_s.items())
+    progress(f"the code predictor's way to recall: {recall} (a frame: {times})")
+    return recall
+
+
 def _with_slots(
     config: ModelConfig,
     codec: CodecConfig,
     weights: TalkerWeights,
     decoder_weights: DecoderWeights,
     slots: int,
+    recall: Recall,
     wishes: Wishes,
 ) -> tuple[Talker, Code2Wav]:
     try:
@@ -254,7 +277,7 @@ def _with_slots(
             slots=slots,
             max_len=wishes.max_len,
             text_pad_id=config.tts_pad_token_id,
-            recall=wishes.recall,
+            recall=recall,
         )
         return talker, Code2Wav(codec.decoder_config, decoder_weights, 1 if wishes.windowed else slots, wishes.device)
     except RuntimeError as error:  # torch has no narrower one for a CPU's memory

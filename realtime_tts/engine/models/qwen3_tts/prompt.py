@@ -62,6 +62,9 @@ class Prompt:
     embeddings: torch.Tensor
     trailing: torch.Tensor
     text_complete: bool = True
+    shared: int = 0
+    """How many of `embeddings` are there before the text plays a part: the longest beginning that is the same for
+    every text by one voice, in one language and layout.  Always fewer than all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +139,19 @@ class PromptBuilder:
             raise NothingToSpeak("there is no text to speak")
         with torch.inference_mode():
             parts = [self._embeddings.text(self._instruction(speech)), self._role, self._tags(speech)]
+            shared = sum(len(part) for part in parts)
             if speech.voice is not None and speech.voice.reference is not None:
                 spoken, trailing = self._after_reference(body, speech.voice.reference, speech.text_first)
+                shared += len(self._tokenizer.text(speech.voice.reference.text))
             elif speech.text_first:
                 text = torch.cat([self._embeddings.text(body), self._text_eos])
                 spoken, trailing = [text + self._codec_pad, self._text_pad + self._codec_bos], self._text_pad
             else:
                 spoken = [self._embeddings.text(body[:1]) + self._codec_bos]
                 trailing = self.more_text(body[1:], last=speech.text_complete)
-            return Prompt(torch.cat([*parts, *spoken]), trailing, speech.text_complete)
+            embeddings = torch.cat([*parts, *spoken])
+            # A transcript longer than its recording fills the prompt: then all of it is the same, but for nothing.
+            return Prompt(embeddings, trailing, speech.text_complete, min(shared, len(embeddings) - 1))
 
     def more_text(self, ids: Sequence[int], *, last: bool) -> torch.Tensor:
         """The next of the text that goes in with the frames; the `last` of it is followed by the end of text."""

@@ -74,45 +74,69 @@ def penalised(scores: torch.Tensor, seen: torch.Tensor, penalty: torch.Tensor) -
     return torch.where(seen, torch.where(scores < 0, scores * penalty, scores / penalty), scores)
 
 
-def noise(generator: torch.Generator, codes: int, *, draws: int, greedy: bool = False) -> torch.Tensor:
-    """(draws, codes): what `choose` needs for so many draws, from one request's generator alone.
+def refresh(noise: torch.Tensor, generator: torch.Generator, draw: Draw) -> None:
+    """New numbers (draws, codes) or (codes,) for `choose`, in place and from one request's generator alone.
 
-    On a CPU the numbers are those of `torch.multinomial` called once for each draw.
+    On a CPU they are those of `torch.multinomial` called once for each draw.
     """
-    if greedy:
-        return torch.ones(draws, codes, device=generator.device)
-    return torch.empty(draws, codes, device=generator.device).exponential_(generator=generator)
+    if draw.greedy:
+        noise.fill_(1)
+    else:
+        noise.exponential_(generator=generator)
 
 
 @dataclass(frozen=True, slots=True)
 class DrawBatch:
-    """How the rows of a batch are drawn, as tensors (n, 1): made once for all the draws of a frame."""
+    """How the rows of a batch are drawn, as tensors (n, 1)."""
 
     temperature: torch.Tensor
     last: torch.Tensor
     """The place of the worst score that is left in, from 0."""
     most: int
-    """How many are left in at most, in any row."""
+    """How many are left in at most, in any row, or more."""
     tail: torch.Tensor | None
     """The probability that is cut off; None where no row has one."""
     greedy: torch.Tensor | None
     """Whether the best is taken; None where no row is so."""
 
 
-def draw_batch(draws: Sequence[Draw], size: int, device: torch.device) -> DrawBatch:
-    """For `size` scores a row."""
+class DrawTable:
+    """How each of `slots` rows is drawn from `size` scores, kept on the device: a step then sends nothing there."""
 
-    def column(values: Sequence[float | bool]) -> torch.Tensor:
-        return torch.tensor(values, device=device)[:, None]
+    def __init__(self, slots: int, size: int, device: torch.device, draw: Draw = Draw()) -> None:
+        self._size = size
+        self._draws = [draw] * slots
+        self._numbers = torch.empty(slots, 2, device=device)
+        self._last = torch.empty(slots, 1, dtype=torch.long, device=device)
+        self._greedy = torch.empty(slots, 1, dtype=torch.bool, device=device)
+        for slot in range(slots):
+            self.put(slot, draw)
 
-    kept = [min(draw.top_k or size, size) for draw in draws]
-    return DrawBatch(
-        temperature=column([1.0 if draw.greedy else float(draw.temperature) for draw in draws]),
-        last=column([k - 1 for k in kept]),
-        most=max(kept),
-        tail=column([1.0 - draw.top_p for draw in draws]) if any(draw.top_p < 1 for draw in draws) else None,
-        greedy=column([draw.greedy for draw in draws]) if any(draw.greedy for draw in draws) else None,
-    )
+    def put(self, slot: int, draw: Draw) -> None:
+        self._draws[slot] = draw
+        temperature = 1.0 if draw.greedy else float(draw.temperature)
+        self._numbers[slot] = torch.tensor([temperature, 1.0 - draw.top_p], device=self._numbers.device)
+        self._last[slot] = self._kept(draw) - 1
+        self._greedy[slot] = draw.greedy
+
+    def batch(self, slots: Sequence[int], index: "slice | torch.Tensor") -> DrawBatch:
+        """The rows of these slots, which `index` picks from a tensor."""
+        draws = [self._draws[slot] for slot in slots]
+        return DrawBatch(
+            temperature=self._numbers[index, :1],
+            last=self._last[index],
+            most=min(self._size, _rounded(max(self._kept(draw) for draw in draws))),
+            tail=self._numbers[index, 1:] if any(draw.top_p < 1 for draw in draws) else None,
+            greedy=self._greedy[index] if any(draw.greedy for draw in draws) else None,
+        )
+
+    def _kept(self, draw: Draw) -> int:
+        return min(draw.top_k or self._size, self._size)
+
+
+def _rounded(count: int) -> int:
+    """A power of two, so that there are few of them to capture."""
+    return 1 << (count - 1).bit_length()
 
 
 def choose(scores: torch.Tensor, draws: DrawBatch, noise: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,6 @@
 """Whose voice is it?  A recording to an x-vector, by ECAPA-TDNN (arXiv 2005.07143) over a log-mel spectrogram."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -42,13 +42,53 @@ class SpeakerEncoder:
         min_samples = max(mel.MIN_SAMPLES, mirrored * mel.HOP_SAMPLES)
         return cls(weights, mel.mel_filters(config.mel_dim).to(place), min_samples)
 
-    @torch.no_grad()
     def encode(self, samples: Samples) -> Tensor:
         """(n,) samples at 24 kHz, n ≥ `min_samples`, to [enc_dim]: a vector for the Talker, on its device."""
+        return self.encode_all([samples])[0]
+
+    @torch.no_grad()
+    def encode_all(self, recordings: Sequence[Samples]) -> Tensor:
+        """Recordings of any lengths, in one pass, to [len(recordings), enc_dim].
+
+        A short one is padded to the longest, and told apart from its padding in every layer: it is mirrored at its own
+        end, and pooled over its own length.  So its vector is what it would be alone, but for the rounding of sums.
+        """
+        mels = [self._mel(samples) for samples in recordings]
+        lengths = [each.shape[1] for each in mels]
+        batch = torch.nn.utils.rnn.pad_sequence([each.T for each in mels], batch_first=True).transpose(1, 2)
+        return self._weights.encode(batch, None if len(set(lengths)) == 1 else Lengths(lengths, batch.device))
+
+    def _mel(self, samples: Samples) -> Tensor:
         if samples.ndim != 1 or len(samples) < self.min_samples:
             raise ValueError(f"a recording must have {self.min_samples} samples or more, got {samples.shape}")
         wave = torch.from_numpy(np.ascontiguousarray(samples, np.float32)).to(self._filters.device)
-        return self._weights.encode(mel.log_mel(wave, self._filters)[None])[0]
+        return mel.log_mel(wave, self._filters)
+
+
+class Lengths:
+    """How far each row of a batch goes, and what that means for a layer.  Behind it there may be anything finite."""
+
+    def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
+        self._lengths = torch.tensor(lengths, device=device)[:, None]
+        self.there = (torch.arange(max(lengths), device=device) < self._lengths)[:, None]
+        """[B, 1, T]"""
+        self.shares = self.there / self._lengths[:, :, None]
+        """[B, 1, T]: what each moment counts in a mean."""
+
+    def mirrored(self, x: Tensor, before: int, after: int) -> Tensor:
+        """[B, C, T] to [B, C, before + T + after], each row mirrored at its first moment, and at its own last."""
+        places = torch.arange(-before, x.shape[-1] + after, device=x.device).abs()
+        last = self._lengths - 1
+        places = torch.where(places > last, 2 * last - places, places).clamp(min=0)
+        return x.gather(2, places[:, None].expand(-1, x.shape[1], -1))
+
+
+def _mirrored(x: Tensor, before: int, after: int, lengths: Lengths | None) -> Tensor:
+    return functional.pad(x, (before, after), "reflect") if lengths is None else lengths.mirrored(x, before, after)
+
+
+def _mean(x: Tensor, lengths: Lengths | None) -> Tensor:
+    return x.mean(2, keepdim=True) if lengths is None else (x * lengths.shares).sum(2, keepdim=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +111,10 @@ class Tdnn:
     ) -> "Tdnn":
         return cls(Conv.take(state, key, inputs, outputs, width, dilation), activation)
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, lengths: Lengths | None = None) -> Tensor:
+        """[B, inputs, T] to [B, outputs, T]; `lengths` where the rows are not all of T moments."""
         reach = self.conv.left
-        padded = functional.pad(x, (reach // 2, reach - reach // 2), "reflect") if reach else x
+        padded = _mirrored(x, reach // 2, reach - reach // 2, lengths) if reach else x
         return self.activation(self.conv(padded))
 
 
@@ -107,13 +148,13 @@ class SqueezedRes2Net:
             Tdnn.take(state, f"{key}.se_block.conv2", squeezed, width, activation=torch.sigmoid),
         )
 
-    def __call__(self, x: Tensor) -> Tensor:
-        head, *rest = self.first(x).chunk(len(self.groups) + 1, 1)
+    def __call__(self, x: Tensor, lengths: Lengths | None) -> Tensor:
+        head, *rest = self.first(x, lengths).chunk(len(self.groups) + 1, 1)
         heard = [head]
         for n, (group, part) in enumerate(zip(self.groups, rest, strict=True)):
-            heard.append(group(part + heard[-1] if n else part))
-        y = self.last(torch.cat(heard, 1))
-        return x + y * self.excite(self.squeeze(y.mean(2, keepdim=True)))
+            heard.append(group(part + heard[-1] if n else part, lengths))
+        y = self.last(torch.cat(heard, 1), lengths)
+        return x + y * self.excite(self.squeeze(_mean(y, lengths)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,17 +179,21 @@ class SpeakerWeights:
             Tdnn.take(state, "fc", 2 * last, config.enc_dim, activation=_as_it_is),
         )
 
-    def encode(self, x: Tensor) -> Tensor:
-        """[B, bands, T] to [B, enc_dim]."""
-        x = self.first(x)
+    def encode(self, x: Tensor, lengths: Lengths | None = None) -> Tensor:
+        """[B, bands, T] to [B, enc_dim]; `lengths` where the rows are not all of T moments."""
+        x = self.first(x, lengths)
         outputs = []
         for block in self.blocks:
-            x = block(x)
+            x = block(x, lengths)
             outputs.append(x)
-        x = self.join(torch.cat(outputs, 1))
-        mean, deviation = _statistics(x, x.new_full((1, 1, x.shape[-1]), 1 / x.shape[-1]))
+        x = self.join(torch.cat(outputs, 1), lengths)
+        shares = x.new_full((1, 1, x.shape[-1]), 1 / x.shape[-1]) if lengths is None else lengths.shares
+        mean, deviation = _statistics(x, shares)
         context = torch.cat((x, mean.expand_as(x), deviation.expand_as(x)), 1)
-        pooled = torch.cat(_statistics(x, self.weigh(self.attend(context)).softmax(2)), 1)
+        scores = self.weigh(self.attend(context))
+        if lengths is not None:
+            scores = scores.masked_fill(~lengths.there, -torch.inf)
+        pooled = torch.cat(_statistics(x, scores.softmax(2)), 1)
         return self.project(pooled)[:, :, 0]
 
 

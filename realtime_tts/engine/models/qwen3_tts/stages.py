@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from realtime_tts.engine.models.qwen3_tts.about import language_name
 from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav
 from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, ModelType
 from realtime_tts.engine.models.qwen3_tts.pace import least_frames, most_frames
-from realtime_tts.engine.models.qwen3_tts.prompt import Prompt, PromptBuilder, Speech
+from realtime_tts.engine.models.qwen3_tts.prompt import PromptBuilder, Speech
 from realtime_tts.engine.models.qwen3_tts.sampling import COLDEST, CodeSampling, Draw
 from realtime_tts.engine.models.qwen3_tts.talker import State, Talker
 from realtime_tts.engine.models.qwen3_tts.tokenizer import TextTokenizer
@@ -66,14 +67,17 @@ class _Row:
     """A request that has a slot."""
 
     slot: int
-    prompt: Prompt
-    sampling: CodeSampling
     most: int
     """Frames; with so many it has run away."""
     least: int
     """Frames; an end before so many came too early."""
     retries: int
-    """That are left.  While there are any, frames are held back until there are `least`: none has been decoded."""
+    """That are left."""
+    holds: bool
+    """Whether frames are held back until there are `least`, so that none has been decoded while it may be begun anew:
+    where nothing is sent before all is made, nobody waits for them."""
+    unkept: "_Prefix | None"
+    """What is worth keeping of its prompt, until it has been read."""
     ids: tuple[int, ...]
     """Of its text, as far as the Talker was given it."""
     text_complete: bool
@@ -81,19 +85,29 @@ class _Row:
     held: list[Codes] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Prefix:
+    """The first positions of a prompt, which the next by this voice will share."""
+
+    voice: ReadyVoice
+    language: str | None
+    positions: int
+
+
 class TalkerStage:
     """One frame of sixteen codes a run for every row; a new row is first read in, a chunk of its prompt a run.
 
-    A cloned voice is worked out at its request's first run, on this lane: those in the same batch wait for it, once for
-    each recording.  Where it leaves the decoder is put into `starts` under the request's id, for as long as that runs.
+    Cloned voices are worked out at their requests' first run, on this lane, all new recordings of a batch together:
+    those in the same batch wait for them.  Where a voice leaves the decoder is put into `starts` under the request's
+    id, for as long as that runs.
 
     A text whose end has not come yet goes in with the frames, as the model was trained to read a stream.  It comes in
     whole words, so what was read stays as it was: the words behind them change no token.  Where it runs out, the row is
     starved, and makes nothing up.
 
     A seed given by the client is kept to.  Otherwise one is drawn, and speech that breaks off too early is begun anew
-    with another, where nothing is streamed: a frame that has left here may have been heard.  What breaks off for good,
-    or finds no end within its bounds or its slot, is told as truncated.
+    with another, where the engine has decoded nothing of it yet: of what is streamed, before the first chunk is full.
+    What breaks off for good, or finds no end within its bounds or its slot, is told as truncated.
     """
 
     name = "talker"
@@ -138,15 +152,17 @@ class TalkerStage:
 
     def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
         with self._turn():
-            errors = self._join_new([row.request for row in batch])
+            errors = self._join_new(batch)
             for row in batch:
                 if row.request.request_id not in errors:
                     self._read_on(row.request)
             rows = [self._rows[row.request.request_id] for row in batch if row.request.request_id not in errors]
             if unread := self._in(State.PREFILL, rows):
                 self._talker.prefill(unread)
+                self._keep_prefixes(rows)
             frames = self._step(self._in(State.READY, rows))
-        return [self._output(row.request.request_id, errors, frames) for row in batch]
+        read = set(unread)
+        return [self._output(row.request.request_id, errors, frames, read) for row in batch]
 
     def _read_on(self, request: SynthesisRequest) -> None:
         """Gives the Talker what has come of a text since the last run."""
@@ -178,44 +194,65 @@ class TalkerStage:
 
     # -- Joining -------------------------------------------------------------------------------------------------------
 
-    def _join_new(self, requests: Sequence[SynthesisRequest]) -> dict[str, RealtimeTTSError]:
-        """Gives every new request a slot; what keeps one from it is that one's alone."""
+    def _join_new(self, batch: Sequence[StageInput]) -> dict[str, RealtimeTTSError]:
+        """Gives every new request a slot, and those that begin anew another; what keeps one from it is its alone."""
+        retries = {row.request.request_id: self._give_up(row.request) for row in batch if row.retry}
+        new = [row.request for row in batch if row.request.request_id not in self._rows]
         errors: dict[str, RealtimeTTSError] = {}
-        for request in requests:
-            if request.request_id not in self._rows:
-                try:
-                    self._join(request)
-                except RealtimeTTSError as error:
-                    errors[request.request_id] = error
+        for request, voice in zip(new, self._voices(new), strict=True):
+            tries = RETRIES if request.sampling.seed is None else 0
+            try:
+                self._join(request, voice, retries.get(request.request_id, tries))
+            except RealtimeTTSError as error:
+                errors[request.request_id] = error
         return errors
 
-    def _join(self, request: SynthesisRequest) -> None:
-        voice = self._voice(request)
-        prompt = self._prompts.build(self._speech(request, voice))
+    def _give_up(self, request: SynthesisRequest) -> int:
+        """Frees the slot of speech that broke off, and says how often it may still be tried after this time."""
+        row = self._rows.pop(request.request_id)
+        assert row.retries, f"{request.request_id} was not to be tried again"
+        self._talker.release(row.slot)
+        return row.retries - 1
+
+    def _join(self, request: SynthesisRequest, voice: ReadyVoice | InvalidConfig | None, retries: int) -> None:
+        if isinstance(voice, InvalidConfig):
+            raise voice
+        speech = self._speech(request, voice)
+        prompt = self._prompts.build(speech)
+        prefix = None if voice is None else voice.prefix_in(speech.language)
         wish = request.sampling
         sampling = code_sampling(self._published, wish, self._draw_seed() if wish.seed is None else wish.seed)
         row = self._rows[request.request_id] = _Row(
-            slot=self._talker.join(prompt, sampling),
-            prompt=prompt,
-            sampling=sampling,
+            slot=self._talker.join(prompt, sampling, prefix),
             most=0,
             least=0,
-            retries=0,
+            retries=retries,
+            holds=retries > 0 and not request.streamed,
+            unkept=None if voice is None or prefix is not None else _Prefix(voice, speech.language, prompt.shared),
             ids=self._tokenizer.text(request.text),
             text_complete=request.text_complete,
         )
         self._bound(row, request)
-        if not request.streamed and wish.seed is None and row.least:
-            row.retries = RETRIES
         if voice is not None and voice.decoder_state is not None:
             self._starts[request.request_id] = voice.decoder_state
 
-    def _voice(self, request: SynthesisRequest) -> ReadyVoice | None:
+    def _keep_prefixes(self, rows: Sequence[_Row]) -> None:
+        """What was read of a voice's prompt for the first time is kept with the voice."""
+        if self.voices is None:
+            return
+        for row in rows:
+            if row.unkept is not None and self._talker.state(row.slot) is not State.PREFILL:
+                new, row.unkept = row.unkept, None
+                copy = partial(self._talker.prefix, row.slot, new.positions)
+                self.voices.keep_prefix(new.voice, new.language, copy)
+
+    def _voices(self, requests: Sequence[SynthesisRequest]) -> "Sequence[ReadyVoice | InvalidConfig | None]":
+        """That of each, or why it has none; None where the model's speakers are its own."""
         if self.voices is not None:
-            return self.voices.voice(request)
-        if request.reference is not None or request.speaker_embedding is not None:
-            raise InvalidConfig(f"a {self._config.tts_model_type} model takes no reference voice")
-        return None
+            return self.voices.voices(requests)
+        refusal = InvalidConfig(f"a {self._config.tts_model_type} model takes no reference voice")
+        brings = [request.reference is not None or request.speaker_embedding is not None for request in requests]
+        return [refusal if each else None for each in brings]
 
     def _speech(self, request: SynthesisRequest, voice: ReadyVoice | None) -> Speech:
         kind = self._config.tts_model_type
@@ -246,39 +283,29 @@ class TalkerStage:
         }
 
     def _output(
-        self, request_id: str, errors: dict[str, RealtimeTTSError], frames: dict[int, Codes | None]
+        self, request_id: str, errors: dict[str, RealtimeTTSError], frames: dict[int, Codes | None], read: set[int]
     ) -> StageOutput:
         if request_id in errors:
-            return self._frames([], error=errors[request_id])
+            return self._frames([], error=errors[request_id], stepped=False)
         row = self._rows[request_id]
-        if row.slot not in frames:  # not yet read in, or nothing left to read
-            return self._frames([], starved=self._talker.state(row.slot) is State.STARVED)
-        frame = frames[row.slot]
+        if row.slot in frames:
+            output = self._advanced(row, frames[row.slot])
+        else:  # not yet read in, or nothing left to read
+            output = self._frames([], starved=self._talker.state(row.slot) is State.STARVED, stepped=False)
+        return replace(output, prefilled=row.slot in read)
+
+    def _advanced(self, row: _Row, frame: Codes | None) -> StageOutput:
         if frame is None:
-            return self._ended(row)
+            early = row.made < row.least or not row.text_complete
+            can_retry = early and row.retries > 0
+            return self._frames(self._let_go(row), finished=True, truncated=early, can_retry=can_retry)
         row.made += 1
         row.held.append(frame)
         if row.made >= row.most or self._talker.state(row.slot) is State.FULL:
             return self._frames(self._let_go(row), finished=True, truncated=True)
-        if row.retries and row.made < row.least:
+        if row.holds and row.made < row.least:
             return self._frames([])
         return self._frames(self._let_go(row))
-
-    def _ended(self, row: _Row) -> StageOutput:
-        early = row.made < row.least or not row.text_complete
-        if early and row.retries:
-            self._begin_anew(row)
-            return self._frames([])
-        return self._frames(self._let_go(row), finished=True, truncated=early)
-
-    def _begin_anew(self, row: _Row) -> None:
-        row.retries -= 1
-        row.made = 0
-        row.held.clear()
-        row.sampling = replace(row.sampling, seed=self._draw_seed())
-        with self._turn():
-            self._talker.release(row.slot)
-            row.slot = self._talker.join(row.prompt, row.sampling)
 
     def _let_go(self, row: _Row) -> list[Codes]:
         held, row.held = row.held, []
@@ -291,19 +318,27 @@ class TalkerStage:
         finished: bool = False,
         truncated: bool = False,
         starved: bool = False,
+        can_retry: bool = False,
+        stepped: bool = True,
         error: RealtimeTTSError | None = None,
     ) -> StageOutput:
         none = np.empty((0, self._config.talker_config.num_code_groups), np.int64)
         return StageOutput(
-            np.concatenate([none, *frames]), finished=finished, truncated=truncated, starved=starved, error=error
+            np.concatenate([none, *frames]),
+            finished=finished,
+            truncated=truncated,
+            starved=starved,
+            can_retry=can_retry,
+            stepped=stepped,
+            error=error,
         )
 
 
 class Code2WavStage:
     """Decodes each stream from where it was left: any chunks give the same samples.
 
-    A cloned voice begins where its recording ended.  The first frame of a CustomVoice is digital silence (80 ms,
-    published): it is decoded and sent as it comes, since the engine wants all the samples of a chunk.
+    A cloned voice begins where its recording ended.  The silence that a CustomVoice begins with is decoded as any other
+    frame, which leaves the state as it must be; the engine does not play it (`ModelInfo.silent_frames`).
     """
 
     name = "code2wav"

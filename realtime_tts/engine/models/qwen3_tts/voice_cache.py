@@ -1,15 +1,28 @@
 """What has been worked out for a voice, kept while it fits: so a second sentence in it starts as soon as any other."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from realtime_tts.engine.models.qwen3_tts.layers import KVPrefix
+
 OVERHEAD_BYTES = 1024
 """Counted for each voice besides its arrays, so that a crowd of tiny ones is bounded too."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prefix:
+    """What the Talker keeps of a prompt up to the text, and what that depends on beside the voice."""
+
+    language: str | None
+    transcript: str
+    kv: KVPrefix
+
+    def fits(self, language: str | None, transcript: str) -> bool:
+        return (self.language, self.transcript) == (language, transcript)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,17 +31,18 @@ class Voice:
 
     codes: npt.NDArray[np.int64] | None
     """(frames, 16); None where only the x-vector is used."""
-    x_vector: Tensor | None
+    x_vector: Tensor
     decoder_state: Tensor | None
     """`StateArena.snapshot` after `codes`: a decoder that goes on from here has heard the reference."""
-    kv_prefix: tuple[Tensor, ...] = ()
-    """Keys and values of the prompt up to the text, as the Talker keeps them; empty where they are not kept."""
+    prefix: Prefix | None = None
+    """That which was used last: a voice is seldom used in two languages, or with two transcripts, at a time."""
 
     @property
     def nbytes(self) -> int:
         """Memory held, counted for a view as all that it keeps alive."""
-        tensors = [tensor for tensor in (self.x_vector, self.decoder_state, *self.kv_prefix) if tensor is not None]
-        held = sum(tensor.untyped_storage().nbytes() for tensor in tensors)
+        kept = () if self.prefix is None else (self.prefix.kv.keys, self.prefix.kv.values)
+        tensors = [tensor for tensor in (self.x_vector, self.decoder_state, *kept) if tensor is not None]
+        held: int = sum(tensor.untyped_storage().nbytes() for tensor in tensors)
         return OVERHEAD_BYTES + held + (0 if self.codes is None else _held_bytes(self.codes))
 
 
@@ -42,8 +56,8 @@ def _held_bytes(array: npt.NDArray[np.int64]) -> int:
 class VoiceCache:
     """The most recently used voices, of `limit_bytes` at the most.
 
-    A key is a digest of all that a voice was made from, such as `Reference.key`: where it leaves the transcript out, so
-    must `kv_prefix`.  Belongs to the thread of one lane: nothing here locks.
+    A key is a digest of all that a voice was made from, such as `Reference.key`.  Belongs to the thread of one lane:
+    nothing here locks.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -85,11 +99,11 @@ class VoiceCache:
         self._bytes += size
         return True
 
-    def extend(self, key: str, kv_prefix: Iterable[Tensor]) -> bool:
-        """Adds the Talker's keys and values to a voice; where they would not fit, the voice stays as it was."""
+    def extend(self, key: str, prefix: Prefix) -> bool:
+        """Keeps a prefix with its voice, in the place of another; where it would not fit, the voice stays as it was."""
         if key not in self._voices:
             return False
-        longer = replace(self._voices[key][0], kv_prefix=tuple(kv_prefix))
+        longer = replace(self._voices[key][0], prefix=prefix)
         return longer.nbytes <= self.limit_bytes and self.put(key, longer)
 
     def discard(self, key: str) -> None:

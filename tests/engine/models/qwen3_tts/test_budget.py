@@ -74,3 +74,17 @@ def test_as_many_slots_fit_as_leave_room_to_work(config: ModelConfig, free: int,
     left = free - max(budget.WORKING_BYTES, int(budget.WORKING_SHARE * free))
     assert slots * slot <= max(0, left) < (slots + 1) * slot
     assert slots <= budget.slots_that_fit(config, CODEC, free + more, torch.bfloat16, max_len)
+
+
+@given(
+    free=st.integers(-GIB, 200 * GIB),
+    weights=st.integers(0, 8 * GIB),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16]),
+)
+def test_a_footprint_has_room_for_its_weights_first(
+    config: ModelConfig, free: int, weights: int, dtype: torch.dtype
+) -> None:
+    footprint = budget.Footprint("tiny", config, CODEC, weights, dtype, 100)
+    assert footprint.slots(free) == budget.slots_that_fit(config, CODEC, free - weights, dtype, 100)
+    slot = footprint.slot_cache_bytes + footprint.slot_decoder_bytes
+    assert weights + footprint.slots(free) * slot <= max(free, weights)

@@ -36,8 +36,11 @@ TOLERANCE = 1e-6
 """Of full scale: a thirtieth of the last bit of 16."""
 
 
-def build(slots: int = 4) -> Code2Wav:
-    return Code2Wav.from_state(CONFIG, make.strip(make.codec_state(), "decoder."), "cpu", slots)
+def build(slots: int = 4, *, captured_rows: int = 0) -> Code2Wav:
+    decoder = Code2Wav.from_state(CONFIG, make.strip(make.codec_state(), "decoder."), "cpu", slots)
+    if captured_rows:
+        decoder.capture(captured_rows, lambda _line: None)
+    return decoder
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +109,8 @@ def test_any_chunks_join_without_a_seam(sizes: list[int]) -> None:
 @given(st.data())
 @settings(max_examples=10, deadline=None)
 def test_streams_of_any_age_and_chunk_do_not_hear_each_other(data: st.DataObject) -> None:
-    decoder = build(slots=3)
+    # Without graphs, and with those for one row and two: three are then a step as any other.
+    decoder = build(slots=3, captured_rows=data.draw(st.sampled_from([0, 2, 3])))
     streams = [make.codes(data.draw(st.integers(1, 60)), seed) for seed in range(5)]
     done = [0] * len(streams)
     pieces: list[list[Array]] = [[] for _ in streams]
@@ -127,6 +131,17 @@ def test_streams_of_any_age_and_chunk_do_not_hear_each_other(data: st.DataObject
                 decoder.arena.release(slots.pop(n))
     for codes, heard in zip(streams, pieces, strict=True):
         assert_close(np.concatenate(heard), speak(decoder, codes, [len(codes)], max_step_frames=100))
+
+
+def test_a_batch_is_filled_up_to_a_captured_one_without_being_heard() -> None:
+    decoder, plain = build(slots=3, captured_rows=4), build(slots=3)
+    assert decoder.arena.free == 3
+    codes = [make.codes(45, seed) for seed in range(3)]
+    slots = [decoder.arena.acquire() for _ in codes]
+    for start, end in ((0, 7), (7, 45)):
+        waves = decoder.decode(slots, [stream[start:end] for stream in codes])
+        for wave, stream in zip(waves, codes, strict=True):
+            assert_close(wave, speak(plain, stream[:end], [end])[start * FRAME :])
 
 
 def test_an_old_and_a_new_stream_share_a_step(decoder: Code2Wav, whole: Array) -> None:

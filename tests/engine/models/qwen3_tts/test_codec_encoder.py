@@ -118,3 +118,30 @@ def test_every_shape_that_is_published_is_taken() -> None:
     rest = make.strip(state, "encoder.")
     EncoderWeights.take(config, rest, None)
     assert not rest
+
+
+# -- Several at once --------------------------------------------------------------------------------------------------
+
+
+EDGES = [1, 7, 959, 960, 961, 1919, 1920, 1921, 2880, 3840, 5000, 24_000, 40_001]
+
+
+def test_several_in_one_pass_have_the_codes_that_each_has_alone(encoder: CodecEncoder) -> None:
+    recordings = list(RECORDINGS.values())
+    for codes, alone in zip(encoder.encode_all(recordings), RECORDINGS, strict=True):
+        assert np.array_equal(codes, GOLDENS[alone])
+
+
+@pytest.mark.parametrize("attention_window", [None, 20])
+def test_every_edge_of_a_frame_holds_beside_longer_recordings(attention_window: int | None) -> None:
+    encoder = build(attention_window)
+    recordings = [RECORDINGS["long"][:samples] for samples in EDGES]
+    for codes, recording in zip(encoder.encode_all(recordings), recordings, strict=True):
+        assert codes.shape == (-(-len(recording) // 1920), 16)
+        assert np.array_equal(codes, encoder.encode(recording))
+        assert codes.base is None, "no more is kept than the codes themselves"
+
+
+def test_one_that_is_no_recording_refuses_the_pass(encoder: CodecEncoder) -> None:
+    with pytest.raises(ValueError, match="recording"):
+        encoder.encode_all([RECORDINGS["odd"], np.zeros(0, np.float32)])

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pytest
 
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realtime_tts.engine.models.qwen3_tts.config import StackConfig
-from realtime_tts.engine.models.qwen3_tts.layers import Block, SlotCache, Span, Stack, rms_norm
+from realtime_tts.engine.models.qwen3_tts.layers import Block, SlotCache, Span, Stack, qk_norm, rms_norm
+from realtime_tts.engine.models.qwen3_tts.matrix import Matrix
 
 CONFIG = StackConfig(
     hidden_size=12,
@@ -33,16 +35,41 @@ def values(*shape: int, seed: int) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def make_blocks() -> list[Block]:
+class Weights(NamedTuple):
+    """Those of a block, each by itself."""
+
+    input_norm: torch.Tensor
+    qkv: torch.Tensor
+    q_norm: torch.Tensor
+    k_norm: torch.Tensor
+    out: torch.Tensor
+    post_norm: torch.Tensor
+    gate_up: torch.Tensor
+    down: torch.Tensor
+
+    @property
+    def block(self) -> Block:
+        return Block(
+            self.input_norm,
+            Matrix(self.qkv),
+            qk_norm(CONFIG, self.q_norm, self.k_norm),
+            Matrix(self.out),
+            self.post_norm,
+            Matrix(self.gate_up),
+            Matrix(self.down),
+        )
+
+
+def make_weights() -> list[Weights]:
     hidden, inner, dim = CONFIG.hidden_size, CONFIG.intermediate_size, CONFIG.head_dim
     shapes: list[tuple[int, ...]] = [(hidden,), (8 * dim, hidden), (dim,), (dim,), (hidden, 4 * dim)]
     shapes += [(hidden,), (2 * inner, hidden), (hidden, inner)]
-    return [Block(*(values(*s, seed=100 * n + i) / s[-1] ** 0.5 for i, s in enumerate(shapes))) for n in range(2)]
+    return [Weights(*(values(*s, seed=100 * n + i) / s[-1] ** 0.5 for i, s in enumerate(shapes))) for n in range(2)]
 
 
-BLOCKS = make_blocks()
+BLOCKS = make_weights()
 NORM = values(CONFIG.hidden_size, seed=7)
-STACK = Stack(CONFIG, BLOCKS, NORM)
+STACK = Stack(CONFIG, [weights.block for weights in BLOCKS], NORM)
 
 
 def make_cache(slots: int = 4) -> SlotCache:

@@ -103,3 +103,40 @@ def test_text_that_is_still_to_come_cannot_go_first_nor_over_a_recording() -> No
         Speech("hello", text_first=True, text_complete=False)
     with pytest.raises(ValueError, match="all of the text"):
         Speech("hello", voice=replace(VOICE, reference=REFERENCE), text_complete=False)
+
+
+# -- What prompts by one voice share ----------------------------------------------------------------------------------
+
+
+TEXTS = ("hello", "the world", "first the user", "user", "a longer text than any of the others, the world and hello")
+
+
+def cloned(frames: int | None, transcript: str = "the hello world") -> ClonedVoice:
+    codes = None if frames is None else np.random.default_rng(frames).integers(0, 2048, (frames, 16))
+    return replace(VOICE, reference=None if codes is None else ReferenceSpeech(transcript, codes))
+
+
+@pytest.mark.parametrize("language", [None, "english"])
+@pytest.mark.parametrize("text_first", [False, True])
+@pytest.mark.parametrize("frames", [None, 2, 40])
+def test_what_is_shared_is_the_longest_beginning_that_no_text_changes(
+    tiny: GetTiny, frames: int | None, text_first: bool, language: str | None
+) -> None:
+    model = tiny("base")
+    built = [model.prompts.build(Speech(t, language, voice=cloned(frames), text_first=text_first)) for t in TEXTS]
+    (shared,) = {prompt.shared for prompt in built}
+    assert 0 < shared < min(len(prompt.embeddings) for prompt in built)
+    assert all(torch.equal(prompt.embeddings[:shared], built[0].embeddings[:shared]) for prompt in built)
+    transcript = 0 if frames is None else len(model.tokenizer.text("the hello world"))
+    if frames == 2 and not text_first:  # the transcript fills the prompt, and all of the text trails
+        assert shared == len(built[0].embeddings) - 1
+    else:
+        assert not torch.equal(built[0].embeddings[shared], built[1].embeddings[shared])
+        assert shared == 3 + (5 if language is None else 6) + transcript
+
+
+def test_a_speaker_s_prompts_share_the_instruction_and_the_tags(tiny: GetTiny) -> None:
+    prompts = tiny("custom_voice").prompts
+    plain, told = (prompts.build(Speech("hello", None, "ryan", how, text_first=True)) for how in (None, "the user"))
+    assert plain.shared == 3 + 5
+    assert told.shared == len(told.embeddings) - len(plain.embeddings) + plain.shared

@@ -15,12 +15,13 @@ from realtime_tts.engine.models.qwen3_tts.sampling import (
     COLDEST,
     CodeSampling,
     Draw,
+    DrawTable,
     choose,
-    draw_batch,
-    noise,
     penalised,
     published_sampling,
+    refresh,
 )
+from tests.engine.models.qwen3_tts.tiny import draw_batch
 
 CPU = torch.device("cpu")
 SIZE = 40
@@ -37,11 +38,13 @@ def scores_of(seed: int, rows: int = 1) -> torch.Tensor:
 
 
 def pick(scores: torch.Tensor, draws: list[Draw], races: torch.Tensor) -> torch.Tensor:
-    return choose(scores, draw_batch(draws, SIZE, CPU), races)
+    return choose(scores, draw_batch(draws, SIZE), races)
 
 
 def race(draw: Draw, seed: int, draws: int = 1) -> torch.Tensor:
-    return noise(CodeSampling(seed=seed).generator(CPU), SIZE, draws=draws, greedy=draw.greedy)
+    numbers = torch.empty(draws, SIZE)
+    refresh(numbers, CodeSampling(seed=seed).generator(CPU), draw)
+    return numbers
 
 
 def plain(scores: torch.Tensor, draw: Draw, seed: int) -> int:
@@ -79,7 +82,7 @@ def test_a_row_is_drawn_as_if_alone(draws: list[Draw], seed: int) -> None:
 def test_draws_come_as_often_as_their_probabilities_say() -> None:
     scores = scores_of(3)
     count = 20_000
-    races = noise(CodeSampling(seed=1).generator(CPU), SIZE, draws=count)
+    races = race(Draw(), 1, draws=count)
     draws = [Draw(1.0, 0, 1.0)]
     found = pick(scores.expand(count, -1), draws * count, races).bincount(minlength=SIZE) / count
     assert torch.allclose(found, scores[0].softmax(-1), atol=0.015)
@@ -87,8 +90,27 @@ def test_draws_come_as_often_as_their_probabilities_say() -> None:
 
 def test_more_draws_at_once_are_the_same_as_one_after_the_other() -> None:
     one_by_one = CodeSampling(seed=4).generator(CPU)
-    expected = torch.cat([noise(one_by_one, SIZE, draws=1) for _ in range(15)])
+    expected = torch.empty(15, SIZE)
+    for row in expected:
+        refresh(row, one_by_one, Draw())
     assert torch.equal(race(Draw(), 4, draws=15), expected)
+
+
+def test_a_table_remembers_how_each_of_its_slots_is_drawn() -> None:
+    table = DrawTable(3, SIZE, CPU)
+    assert table.batch([0, 1, 2], slice(0, 3)).tail is None
+    assert table.batch([0, 1, 2], slice(0, 3)).greedy is None
+    table.put(1, Draw(0.5, 3, 0.75))
+    table.put(2, Draw(0))
+    found = table.batch([2, 1], torch.tensor([2, 1]))
+    assert found.temperature.tolist() == [[1.0], [0.5]]
+    assert found.last.tolist() == [[SIZE - 1], [2]]
+    assert found.tail is not None
+    assert found.tail.tolist() == [[0.0], [0.25]]
+    assert found.greedy is not None
+    assert found.greedy.tolist() == [[True], [False]]
+    assert table.batch([1], slice(1, 2)).most == 4, "few sizes are captured: powers of two"
+    assert found.most == SIZE, "and never more than there are"
 
 
 def test_what_is_not_a_number_neither_raises_nor_spreads() -> None:

@@ -75,3 +75,26 @@ def test_every_shape_that_is_published_is_taken() -> None:
     fields = {name: getattr(published, name) for name in published.__slots__}
     state = {key: torch.empty(shape, device="meta") for key, shape in make.speaker_shapes(fields).items()}
     SpeakerEncoder.from_state(published, make.strip(state, "speaker_encoder."), "meta")
+
+
+# -- Several at once --------------------------------------------------------------------------------------------------
+
+
+def test_several_in_one_pass_have_the_x_vectors_that_each_has_alone(encoder: SpeakerEncoder) -> None:
+    least, whole = encoder.min_samples, make.speech(2.0, 1)
+    recordings = [whole[:samples] for samples in (least, least + 1, least + 255, least + 256, 7000, 24_001, len(whole))]
+    vectors = encoder.encode_all([*recordings, *VOICES.values()])
+    for vector, recording in zip(vectors, [*recordings, *VOICES.values()], strict=True):
+        assert torch.allclose(vector, encoder.encode(recording), rtol=0.0, atol=2e-6)
+
+
+def test_several_of_one_length_too(encoder: SpeakerEncoder) -> None:
+    recordings = [make.speech(1.0, seed) for seed in range(3)]
+    for vector, recording in zip(encoder.encode_all(recordings), recordings, strict=True):
+        assert torch.allclose(vector, encoder.encode(recording), rtol=0.0, atol=2e-6)
+
+
+def test_a_longer_neighbour_is_not_heard(encoder: SpeakerEncoder) -> None:
+    loud, quiet = make.speech(2.0, 1), 0.01 * make.speech(2.0, 5)
+    beside_loud, beside_quiet = (encoder.encode_all([VOICES["a_frame"], other])[0] for other in (loud, quiet))
+    assert torch.equal(beside_loud, beside_quiet)

@@ -38,11 +38,13 @@ def test_some_of_the_goldens_end_by_themselves() -> None:
     assert sum(len(golden.codes) < golden.frames for golden in CASES) >= 3
 
 
-@pytest.mark.parametrize("recall", Recall)
+@pytest.mark.parametrize(("recall", "graphs"), [(Recall.CACHE, False), (Recall.REPEAT, False), (Recall.CACHE, True)])
 @pytest.mark.parametrize("model", sorted({golden.model for golden in CASES}))
-def test_all_the_goldens_of_a_model_in_one_ragged_batch(tiny: GetTiny, model: str, recall: Recall) -> None:
+def test_all_the_goldens_of_a_model_in_one_ragged_batch(
+    tiny: GetTiny, model: str, recall: Recall, graphs: bool
+) -> None:
     mine = [golden for golden in CASES if golden.model == model]
-    talker = tiny(model).talker(slots=len(mine), prefill_chunk=11, recall=recall)
+    talker = tiny(model).talker(slots=len(mine), prefill_chunk=11, recall=recall, graphs=graphs)
     slots = [talker.join(tiny(model).prompts.build(golden.speech), golden.sampling) for golden in mine]
     while waiting := [slot for slot in slots if talker.state(slot) is State.PREFILL]:
         talker.prefill(waiting)
@@ -70,12 +72,12 @@ ACTIONS = st.lists(
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(actions=ACTIONS, chunk=st.integers(1, 20), keep=st.integers(1, 3))
+@given(actions=ACTIONS, chunk=st.integers(1, 20), keep=st.integers(1, 3), graphs=st.booleans())
 def test_requests_may_come_and_go_at_any_step_and_each_sounds_as_if_alone(
-    tiny: GetTiny, lone: list[Codes], actions: list[tuple[str, object]], chunk: int, keep: int
+    tiny: GetTiny, lone: list[Codes], actions: list[tuple[str, object]], chunk: int, keep: int, graphs: bool
 ) -> None:
     model = tiny("custom_voice")
-    talker = model.talker(slots=3, prefill_chunk=chunk)
+    talker = model.talker(slots=3, prefill_chunk=chunk, graphs=graphs)
     running: dict[int, tuple[int, list[Codes]]] = {}
     at_the_end = [*[("prefill", {0, 1, 2})] * 40, *[("step", [2, 0, 1])] * (3 * FRAMES)]
     for action, what in [("join", 1), *actions, *at_the_end]:
@@ -241,3 +243,46 @@ def _halved(model: Tiny) -> Tiny:
         weights = load_weights(checkpoint, model.config.talker_config)
     prompts = PromptBuilder(model.config, model.tokenizer, weights.embeddings)
     return Tiny(model.directory, model.config, weights, model.tokenizer, prompts)
+
+
+# -- Prefixes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefill_chunk", [4, 512])
+def test_what_another_has_read_need_not_be_read_again(tiny: GetTiny, prefill_chunk: int) -> None:
+    model = tiny("custom_voice")
+    first, second = (
+        model.prompts.build(Speech(text, None, "eric", "the user", text_first=True))
+        for text in ("hello", "the world, hello the world")
+    )
+    assert 4 < first.shared == second.shared
+    expected = model.alone(second, CodeSampling(seed=4), FRAMES)
+    for length in (1, first.shared):
+        talker = model.talker(prefill_chunk=prefill_chunk)
+        slot = talker.join(first, GREEDY)
+        while talker.state(slot) is State.PREFILL:
+            talker.prefill([slot])
+        prefix = talker.prefix(slot, length)
+        talker.step([slot])  # what follows in that slot, or in it after a release, changes no copy
+        talker.release(slot)
+        slot = talker.join(second, CodeSampling(seed=4), prefix)
+        other = talker.join(first, GREEDY)
+        reads = {slot: 0, other: 0}
+        while waiting := [s for s in reads if talker.state(s) is State.PREFILL]:
+            talker.prefill(waiting)
+            reads = {s: count + (s in waiting) for s, count in reads.items()}
+        assert reads[slot] == -(-(len(second.embeddings) - length) // prefill_chunk)
+        np.testing.assert_array_equal(finish(talker, [slot, other], FRAMES)[slot], expected)
+
+
+def test_a_prefix_is_of_what_was_read_and_leaves_something_to_read(tiny: GetTiny) -> None:
+    model = tiny("custom_voice")
+    prompt = model.prompts.build(REQUESTS[0][0])
+    talker = model.talker(prefill_chunk=4)
+    slot = talker.join(prompt, GREEDY)
+    talker.prefill([slot])
+    with pytest.raises(AssertionError, match="has not read 5"):
+        talker.prefix(slot, 5)
+    whole = talker.prefix(slot, 4)
+    with pytest.raises(AssertionError, match="nothing would be left"):
+        talker.join(Prompt(prompt.embeddings[:4], prompt.trailing), GREEDY, whole)

@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 torch = pytest.importorskip("torch")
 
-from realtime_tts.engine.models.qwen3_tts.voice_cache import OVERHEAD_BYTES, Voice, VoiceCache  # noqa: E402
+from realtime_tts.engine.models.qwen3_tts.layers import KVPrefix  # noqa: E402
+from realtime_tts.engine.models.qwen3_tts.voice_cache import OVERHEAD_BYTES, Prefix, Voice, VoiceCache  # noqa: E402
 
 KEYS = st.sampled_from("abcdef")
 FLOATS = st.integers(0, 300) | st.integers(0, 2000)
@@ -18,8 +19,12 @@ LIMIT = 12_000
 
 
 def voice(floats: int, kv_floats: int = 0) -> Voice:
-    prefix = (torch.zeros(kv_floats), torch.zeros(kv_floats)) if kv_floats else ()
-    return Voice(np.zeros((2, 16), np.int64), torch.zeros(8), torch.zeros(floats), prefix)
+    kept = prefix(kv_floats) if kv_floats else None
+    return Voice(np.zeros((2, 16), np.int64), torch.zeros(8), torch.zeros(floats), kept)
+
+
+def prefix(floats: int) -> Prefix:
+    return Prefix("english", "hello", KVPrefix(torch.zeros(1, 1, floats, 1), torch.zeros(1, 1, floats, 1)))
 
 
 class Cache(RuleBasedStateMachine):
@@ -41,11 +46,11 @@ class Cache(RuleBasedStateMachine):
 
     @rule(key=KEYS, kv_floats=FLOATS)
     def extend(self, key: str, kv_floats: int) -> None:
-        prefix = [torch.zeros(kv_floats)]
+        longer = prefix(kv_floats)
         old = self.model.get(key)
-        new = None if old is None else Voice(old.codes, old.x_vector, old.decoder_state, tuple(prefix))
+        new = None if old is None else Voice(old.codes, old.x_vector, old.decoder_state, longer)
         fits = new is not None and new.nbytes <= LIMIT
-        assert self.cache.extend(key, prefix) == fits
+        assert self.cache.extend(key, longer) == fits
         if new is not None and fits:
             del self.model[key]
             self._model_put(key, new)
@@ -64,7 +69,7 @@ class Cache(RuleBasedStateMachine):
         self.model.move_to_end(key)
         assert found is not None
         assert found.decoder_state is self.model[key].decoder_state
-        assert len(found.kv_prefix) == len(self.model[key].kv_prefix)
+        assert found.prefix is self.model[key].prefix
 
     @rule(key=KEYS)
     def discard(self, key: str) -> None:
@@ -115,10 +120,12 @@ def test_the_bound_is_met_to_the_byte(spare_bytes: int, kept: list[str]) -> None
 
 def test_a_view_counts_as_all_that_it_keeps_alive() -> None:
     arena = torch.zeros(1000, 1000)
-    held = Voice(None, None, arena[3], ()).nbytes
+    held = Voice(None, torch.zeros(8), arena[3]).nbytes
     assert held >= arena.nbytes
     codes = np.zeros((5000, 16), np.int64)
-    assert Voice(codes[:1], None, None).nbytes >= codes.nbytes
+    assert Voice(codes[:1], torch.zeros(8), None).nbytes >= codes.nbytes
+    kept = Prefix(None, "hello", KVPrefix(arena[None, None, 1:2], arena[None, None, 2:3]))
+    assert Voice(None, torch.zeros(8), None, kept).nbytes >= 2 * arena.nbytes
 
 
 def test_a_voice_too_large_drives_nothing_out() -> None:
@@ -140,10 +147,10 @@ def test_a_new_version_that_does_not_fit_takes_the_old_one_with_it() -> None:
 def test_a_prefix_that_does_not_fit_leaves_the_voice() -> None:
     cache = VoiceCache(LIMIT)
     cache.put("voice", voice(10))
-    assert not cache.extend("voice", [torch.zeros(100_000)])
+    assert not cache.extend("voice", prefix(100_000))
     kept = cache.get("voice")
     assert kept is not None
-    assert kept.kv_prefix == ()
+    assert kept.prefix is None
 
 
 def test_a_negative_bound_is_refused() -> None:

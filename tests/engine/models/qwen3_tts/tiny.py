@@ -1,7 +1,7 @@
 """A tiny model, loaded as a published one is, and ways to run requests through it."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
 from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, read_config
 from realtime_tts.engine.models.qwen3_tts.predictor import Recall
 from realtime_tts.engine.models.qwen3_tts.prompt import ClonedVoice, Prompt, PromptBuilder, ReferenceSpeech, Speech
-from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, Draw
+from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, Draw, DrawBatch, DrawTable
 from realtime_tts.engine.models.qwen3_tts.talker import State, Talker, TalkerWeights, load_weights
 from realtime_tts.engine.models.qwen3_tts.tokenizer import TextTokenizer, load_tokenizer
 from tests.engine.models.qwen3_tts.make_checkpoint import RECIPES, make_checkpoint
@@ -36,9 +36,14 @@ class Tiny:
     prompts: PromptBuilder
 
     def talker(
-        self, slots: int = 4, max_len: int = 192, prefill_chunk: int = 512, recall: Recall = Recall.CACHE
+        self,
+        slots: int = 4,
+        max_len: int = 192,
+        prefill_chunk: int = 512,
+        recall: Recall = Recall.CACHE,
+        graphs: bool = False,
     ) -> Talker:
-        return Talker(
+        talker = Talker(
             self.config.talker_config,
             self.weights,
             slots=slots,
@@ -47,6 +52,9 @@ class Tiny:
             prefill_chunk=prefill_chunk,
             recall=recall,
         )
+        if graphs:
+            talker.capture(CodeSampling(), lambda _line: None)
+        return talker
 
     def alone(self, prompt: Prompt, sampling: CodeSampling, frames: int, **options: Any) -> Codes:
         """The codes of a request that has the Talker to itself."""
@@ -55,6 +63,14 @@ class Tiny:
         while talker.state(slot) is State.PREFILL:
             talker.prefill([slot])
         return finish(talker, [slot], frames)[slot]
+
+
+def draw_batch(draws: Sequence[Draw], size: int) -> DrawBatch:
+    """A row for each."""
+    table = DrawTable(len(draws), size, torch.device("cpu"))
+    for slot, draw in enumerate(draws):
+        table.put(slot, draw)
+    return table.batch(range(len(draws)), slice(None))
 
 
 def load_tiny(directory: Path, name: str) -> Tiny:
