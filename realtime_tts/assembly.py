@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,7 @@ def model_options(model: ModelSection, progress: Callable[[str], None]) -> dict[
 
 @asynccontextmanager
 async def serving(config: ServerConfig, progress: Callable[[str], None]) -> AsyncIterator[tuple[str, Server]]:
-    """Builds a model, an engine and a server; yields its URL and itself, and ends all of them when the block ends.
+    """Builds models, engines and a server; yields its URL and itself, and ends all of them when the block ends.
 
     Raises an `OperatorError` for what keeps it from starting; the cheap checks come before the model is loaded.
     """
@@ -68,32 +69,59 @@ async def serving(config: ServerConfig, progress: Callable[[str], None]) -> Asyn
         tls = tls_context(config.server.tls_cert, config.server.tls_key)
     metrics = Metrics() if config.metrics.enabled else None
     tracing = make_tracing(config.tracing, clock)
-    built = partial(build_model, config.model, progress)
-    observers: list[EngineObserver] = [each for each in (metrics, tracing) if each is not None]
-    worker = EngineWorker(
-        await asyncio.to_thread(built), clock, config=config.engine, observer=EngineObservers(*observers)
-    )
-    engine: EngineHandle = worker if tracing is None else tracing.watch(worker)
-    worker.start()
-    lag = asyncio.create_task(metrics.measure_loop_lag(clock)) if metrics is not None else None
-    try:
-        server = _server(config, engine, clock, access, metrics)
+    async with AsyncExitStack() as stack:
+        if tracing is not None:
+            stack.push_async_callback(asyncio.to_thread, tracing.close)
+        engines: dict[str, EngineHandle] = {}
+        for scheduler in (config.engine.scheduler, *config.engine.compare):
+            # Batches are counted where they are scheduled by default, lest one histogram mix several ways.
+            counted = metrics if not engines else None
+            engines[scheduler] = await stack.enter_async_context(
+                _running(config, scheduler, clock, counted, tracing, progress)
+            )
+        if metrics is not None:
+            lag = asyncio.create_task(metrics.measure_loop_lag(clock))
+            stack.callback(lag.cancel)
+        server = _server(config, engines, clock, access, metrics)
         async with listening(server, config.server.host, config.server.port, tls=tls) as url:
             yield url, server
+
+
+@asynccontextmanager
+async def _running(
+    config: ServerConfig,
+    scheduler: str,
+    clock: Clock,
+    metrics: Metrics | None,
+    tracing: "Tracing | None",
+    progress: Callable[[str], None],
+) -> AsyncIterator[EngineHandle]:
+    """An engine with a model of its own: stages keep state by request, and are called from one thread alone."""
+    if scheduler != config.engine.scheduler:
+        progress(f"Loading the model once more, for {scheduler} ...")
+    model = await asyncio.to_thread(build_model, config.model, progress)
+    observers: list[EngineObserver] = [each for each in (metrics, tracing) if each is not None]
+    engine_config = replace(config.engine, scheduler=scheduler, compare=())
+    worker = EngineWorker(model, clock, config=engine_config, observer=EngineObservers(*observers))
+    worker.start()
+    try:
+        yield worker if tracing is None else tracing.watch(worker)
     finally:
-        if lag is not None:
-            lag.cancel()
         await worker.stop()
-        if tracing is not None:
-            await asyncio.to_thread(tracing.close)
 
 
 def _server(
-    config: ServerConfig, engine: EngineHandle, clock: Clock, access: AccessRules, metrics: Metrics | None
+    config: ServerConfig,
+    engines: Mapping[str, EngineHandle],
+    clock: Clock,
+    access: AccessRules,
+    metrics: Metrics | None,
 ) -> Server:
+    """`engines` by their schedulers, the default first."""
     limits = ServerLimits(
         max_sessions=config.server.max_sessions, token_life_s=config.auth.token_ttl_s, session=config.session
     )
+    (scheduler, engine), *compared = engines.items()
     store = voice_store(config.http, engine.info)
     options = ServerOptions(
         access=access,
@@ -103,10 +131,12 @@ def _server(
         voice_aliases=config.http.voice_aliases,
         metrics_text=None if metrics is None else metrics.text,
         on_refused=None if metrics is None else metrics.rejected,
+        scheduler=scheduler,
+        compared=dict(compared),
     )
     server = Server(engine, clock, limits, options)
     if metrics is not None:
-        metrics.watch_engine(engine.status)
+        metrics.watch_engine(server.engine_status)
         metrics.watch_sessions(lambda: server.active_sessions)
     return server
 

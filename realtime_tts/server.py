@@ -6,9 +6,7 @@ import secrets
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, field
-from importlib import resources
-from pathlib import Path
+from dataclasses import asdict, dataclass, field, replace
 
 from aiohttp import hdrs, web
 
@@ -17,13 +15,16 @@ from realtime_tts.access import API_PREFIX, CALLER, METRICS_PATH, Access, Access
 from realtime_tts.auth import TOKEN_LIFE_S, TokenStore
 from realtime_tts.clock import Clock, unix_time_s
 from realtime_tts.door import Door, DoorLimits, Handler, open_door
-from realtime_tts.engine.api import EngineHandle
+from realtime_tts.engine.api import EngineHandle, EngineStatus
+from realtime_tts.engine.config import EngineConfig
 from realtime_tts.errors import CannotListen, QuotaExceeded, ServerStopping
 from realtime_tts.http_api import HttpApi, HttpLimits
 from realtime_tts.http_api import add_routes as add_http_routes
+from realtime_tts.pages import FILE_PATH, SECURITY_HEADERS, demo_file, demo_page
 from realtime_tts.quota import KeyQuota
 from realtime_tts.session.connection import Connection, FetchesReference, Transport, no_references
 from realtime_tts.session.limits import SessionLimits
+from realtime_tts.session.messages import printable
 from realtime_tts.session.observer import NoObserver, SessionObserver
 from realtime_tts.session.protocol import STREAM_PATH
 from realtime_tts.session.session import Session
@@ -40,27 +41,6 @@ RETRY_AFTER_S = 5
 SPARE_CONNECTIONS = 512
 """For pages, health, metrics, the HTTP API and those who are just coming."""
 TOKEN_PATH = "/v1/realtime/tokens"
-
-CONTENT_SECURITY_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "connect-src 'self' ws: wss:",
-        "img-src 'self' data:",
-        "worker-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    )
-)
-SECURITY_HEADERS = {
-    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",
-    "Server": "realtime-tts",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +74,14 @@ class ServerOptions:
     """Prometheus text for GET /metrics."""
     on_refused: Callable[[str], None] | None = None
     """Told the code of each refusal before accept."""
+    scheduler: str = EngineConfig().scheduler
+    """By what name the engine's way of scheduling is known."""
+    compared: Mapping[str, EngineHandle] = field(default_factory=dict)
+    """Engines of the same model that schedule otherwise, by name: for sessions that ask for one, by `?scheduler=`."""
 
 
 class Server:
-    """Sessions over one engine.  `app` is its aiohttp application; it is only guarded inside `listening`."""
+    """Sessions over an engine, or one compared with it.  `app`, for aiohttp, is only guarded inside `listening`."""
 
     def __init__(
         self,
@@ -110,6 +94,8 @@ class Server:
         self._clock = clock
         self._limits = limits or ServerLimits()
         self._options = ServerOptions() if options is None else options
+        assert self._options.scheduler not in self._options.compared, "two engines of one name"
+        self._engines = {self._options.scheduler: engine, **self._options.compared}
         self._tokens = TokenStore(clock, self._limits.token_life_s)
         self._access = Access(self._options.access, self._tokens, clock)
         self._connections: dict[Connection, asyncio.Event] = {}
@@ -132,8 +118,9 @@ class Server:
                 web.post(TOKEN_PATH, self._issue_token),
                 web.get("/healthz", self._healthz),
                 web.get("/readyz", self._readyz),
-                web.get("/", self._demo),
-                web.static("/static", demo_folder()),
+                web.get("/v1/demo", self._offered),
+                web.get("/", demo_page),
+                web.get(FILE_PATH, demo_file),
             ]
         )
         if self._options.metrics_text is not None:
@@ -266,14 +253,15 @@ class Server:
         quota = request[CALLER].quota
         with ExitStack() as held:
             try:
-                self._refuse_when_full()
+                engine = self._engine_for(request)
+                self._refuse_when_full(engine)
                 held.enter_context(quota.session())
             except (Refused, QuotaExceeded) as error:
                 refused = over_quota(error) if isinstance(error, QuotaExceeded) else error
                 if self._options.on_refused is not None:
                     self._options.on_refused(refused.wire_code)
                 raise refused from None
-            connection = self._connect(transport, session_id or secrets.token_hex(8), quota)
+            connection = self._connect(transport, engine, session_id or secrets.token_hex(8), quota)
             over = self._connections[connection] = asyncio.Event()
             self._catch_up(connection)
             try:
@@ -282,12 +270,19 @@ class Server:
                 del self._connections[connection]
                 over.set()
 
-    def _connect(self, transport: Transport, session_id: str, quota: KeyQuota) -> Connection:
+    def _engine_for(self, request: web.Request) -> EngineHandle:
+        name = request.query.get("scheduler", self._options.scheduler)
+        if name not in self._engines:
+            words = f"scheduler: {printable(name[:80])!r} is not offered; there is {', '.join(self._engines)}"
+            raise Refused(400, "unknown_scheduler", words)
+        return self._engines[name]
+
+    def _connect(self, transport: Transport, engine: EngineHandle, session_id: str, quota: KeyQuota) -> Connection:
         limits = self._limits.session
         logs.bind_session(session_id)
         session = Session(
             session_id,
-            self._engine.info,
+            engine.info,
             limits,
             now_s=self._clock.now_s(),
             expires_at=round(unix_time_s() + limits.session_s, 3),
@@ -295,7 +290,7 @@ class Server:
         )
         return Connection(
             transport,
-            self._engine,
+            engine,
             session,
             self._clock,
             limits,
@@ -310,8 +305,8 @@ class Server:
         elif self._drained_by_s is not None:
             connection.expire("drain", max(0.0, self._drained_by_s - self._clock.now_s()))
 
-    def _refuse_when_full(self) -> None:
-        status = self._engine.status()
+    def _refuse_when_full(self, engine: EngineHandle) -> None:
+        status = engine.status()
         if not status.ready:
             raise _not_now("not_ready", f"the server is not ready: {status.reason}")
         if len(self._connections) >= self._limits.max_sessions:
@@ -333,8 +328,21 @@ class Server:
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
 
+    def engine_status(self) -> EngineStatus:
+        """All engines as one: ready while each of them is.  Places and costs are those of the default."""
+        statuses = {name: engine.status() for name, engine in self._engines.items()}
+        default = statuses[self._options.scheduler]
+        unready = [f"{name}: {each.reason}" for name, each in statuses.items() if not each.ready]
+        return replace(
+            default,
+            ready=not unready,
+            reason=unready[0] if default.ready and unready else default.reason,
+            active_requests=sum(each.active_requests for each in statuses.values()),
+            waiting_requests=sum(each.waiting_requests for each in statuses.values()),
+        )
+
     async def _readyz(self, _request: web.Request) -> web.Response:
-        status = self._engine.status()
+        status = self.engine_status()
         ready = status.ready and not self._ending
         return web.json_response(
             {
@@ -355,8 +363,8 @@ class Server:
         headers = {hdrs.CONTENT_TYPE: "text/plain; version=0.0.4; charset=utf-8"}
         return web.Response(body=self._options.metrics_text(), headers=headers)
 
-    async def _demo(self, _request: web.Request) -> web.FileResponse:
-        return web.FileResponse(demo_folder() / "index.html")
+    async def _offered(self, _request: web.Request) -> web.Response:
+        return web.json_response({"schedulers": list(self._engines)})
 
 
 @asynccontextmanager
@@ -389,12 +397,6 @@ async def _listen(
         if error.errno == errno.EADDRINUSE:
             raise CannotListen(f"port {port} of {host} is taken: a server runs there already; choose another") from None
         raise CannotListen(f"cannot listen on {host}, port {port}: {error.strerror or error}") from None
-
-
-def demo_folder() -> Path:
-    """web_demo/, which an installed package carries inside itself and a checkout has beside it."""
-    inside = Path(str(resources.files("realtime_tts"))) / "web_demo"
-    return inside if inside.is_dir() else inside.parent.parent / "web_demo"
 
 
 def _not_now(code: str, message: str) -> Refused:

@@ -40,7 +40,9 @@ def admitted(request: web.Request, rules: AccessRules = RULES) -> Caller:
     return caller
 
 
-@pytest.mark.parametrize("path", [STREAM_PATH, "/v1/audio/voices", "/v1/audio/speech", "/v1/nothing", METRICS_PATH])
+@pytest.mark.parametrize(
+    "path", [STREAM_PATH, "/v1/audio/voices", "/v1/demo", "/v1/audio/speech", "/v1/nothing", METRICS_PATH]
+)
 def test_whatever_speaks_or_tells_needs_a_key(path: str) -> None:
     refused = refusal(ask("GET", path))
     assert (refused.status, refused.wire_code, refused.headers["WWW-Authenticate"]) == (401, "unauthorized", "Bearer")

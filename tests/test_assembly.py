@@ -1,11 +1,14 @@
 """What is configured is what runs: keys, limits, figures and traces of a whole server, the cheap checks first."""
 
 import asyncio
+import json
 import re
+import threading
 from pathlib import Path
 
 import aiohttp
 import pytest
+import websockets.asyncio.client
 
 from realtime_tts import auth
 from realtime_tts.assembly import access_rules, key_store, make_tracing, model_options, references, serving, voice_store
@@ -22,9 +25,12 @@ from realtime_tts.config import (
     ServerSection,
     TracingSection,
 )
+from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
-from realtime_tts.errors import InvalidConfig, ModelNotUsable, OperatorError
+from realtime_tts.engine.policy import SCHEDULERS
+from realtime_tts.errors import CannotListen, InvalidConfig, ModelNotUsable, OperatorError
 from realtime_tts.session.limits import SessionLimits
+from realtime_tts.session.protocol import STREAM_PATH
 
 TONE = ModelSection(name="tone")
 KEY = "rtts_" + "k" * 40
@@ -86,6 +92,58 @@ async def test_everything_ends_with_the_block() -> None:
     async with serving(on_free_port(), quiet):
         assert asyncio.all_tasks() - before
     assert asyncio.all_tasks() == before
+
+
+COMPARING = EngineConfig(compare=("policy_c",))
+
+
+def engine_threads() -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name == "engine" or each.name.startswith("lane-")}
+
+
+async def test_a_compared_scheduler_has_an_engine_of_its_own_and_its_sessions_count_like_all() -> None:
+    before, told = engine_threads(), list[str]()
+    async with serving(on_free_port(engine=COMPARING), told.append) as (url, server):
+        assert len(engine_threads() - before) == 2 * len({"engine", *(stage.lane for stage in tone.build().stages)})
+        assert json.loads((await get(f"{url}/v1/demo"))[1]) == {"schedulers": ["deadline", "policy_c"]}
+        admits = {name: engine.status().places is not None for name, engine in server._engines.items()}
+        assert admits == {name: SCHEDULERS[name].admits for name in ("deadline", "policy_c")}
+        stream = f"{url.replace('http', 'ws')}{STREAM_PATH}?scheduler=policy_c"
+        async with websockets.asyncio.client.connect(stream, proxy=None) as socket:
+            for message in ({"type": "input.text", "text": "Hello."}, {"type": "input.done"}):
+                await socket.send(json.dumps(message))
+            while '"session.done"' not in str(frame := await socket.recv()):
+                assert '"error":true' not in str(frame)
+            text = (await get(f"{url}/metrics"))[1]
+            assert server.active_sessions == 1
+    assert "realtime_tts_sessions_active 1.0" in text
+    assert "realtime_tts_audio_duration_seconds_count 1.0" in text
+    assert "realtime_tts_stage_batch_size_count" not in text  # the default's engine has had nothing to do
+    assert any("policy_c" in line for line in told)
+    assert engine_threads() <= before
+
+
+async def test_an_engine_that_does_not_start_takes_the_others_with_it() -> None:
+    def fail(_line: str) -> None:
+        assert engine_threads() - before, "the first engine runs by now"
+        raise ModelNotUsable("no memory is left for a second model")
+
+    before, tasks = engine_threads(), asyncio.all_tasks()
+    with pytest.raises(ModelNotUsable, match="second model"):
+        async with serving(on_free_port(engine=COMPARING), fail):
+            pass
+    assert engine_threads() <= before
+    assert asyncio.all_tasks() == tasks
+
+
+async def test_a_port_that_is_taken_ends_all_engines() -> None:
+    before = engine_threads()
+    async with serving(on_free_port(), quiet) as (url, _server):
+        taken = ServerSection(port=int(url.rpartition(":")[2]))
+        with pytest.raises(CannotListen):
+            async with serving(on_free_port(server=taken, engine=COMPARING), quiet):
+                pass
+        assert len(engine_threads() - before) == len({"engine", *(stage.lane for stage in tone.build().stages)})
 
 
 async def test_what_is_wrong_is_told_before_the_model_is_loaded(tmp_path: Path) -> None:

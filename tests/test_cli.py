@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.request
 import wave
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -108,6 +109,8 @@ def test_what_cannot_be_done_is_said_in_a_line_and_not_in_a_traceback(
     [
         (["serve", "--model", "tone", "--set", "fast"], "'fast' is not NAME=VALUE"),
         (["serve", "--model", "tone", "--scheduler", "fifo"], "scheduler must be one of"),
+        (["serve", "--model", "tone", "--compare", "fifo"], "compare may name deadline"),
+        (["serve", "--model", "tone", "--compare", "deadline"], "compare must name others"),
         (["serve", "--model", "tone", "--log-level", "loud"], "flag --log-level"),
         (["serve", "--model", "tone", "--config", "missing.toml"], "missing.toml cannot be read"),
         (["serve", "--model", "tone", "--tls-cert", "missing.pem"], "tls_cert and tls_key go together"),
@@ -184,6 +187,14 @@ def test_a_server_that_is_asked_to_end_ends_well(number: signal.Signals) -> None
     assert "Stopped." in said
     assert "Traceback" not in said
     assert ("Draining" in said) is (number == signal.SIGTERM)
+
+
+def test_schedulers_are_offered_for_comparison_as_they_are_named() -> None:
+    with server("--compare", "policy_c", "--compare", "edf_only") as (process, url):
+        with urllib.request.urlopen(f"{url}/v1/demo", timeout=10) as answer:
+            assert json.load(answer) == {"schedulers": ["deadline", "policy_c", "edf_only"]}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
 
 
 def test_on_sigterm_what_has_begun_comes_to_its_end() -> None:

@@ -90,6 +90,14 @@ def test_every_type_can_be_written_in_a_variable() -> None:
     assert found.logging.format == "json"
 
 
+def test_what_is_compared_may_stand_wherever_settings_do(tmp_path: Path) -> None:
+    flags = {"engine.compare": ("--compare", ["policy_c", "edf_only"])}
+    both = ("policy_c", "edf_only")
+    assert resolved(ENGINE_COMPARE="policy_c, edf_only").config.engine.compare == both
+    assert resolved('[engine]\ncompare = ["policy_c", "edf_only"]\n', tmp_path).config.engine.compare == both
+    assert resolved(flags=flags).config.engine.compare == both
+
+
 def test_an_empty_variable_sets_nothing() -> None:
     assert resolved(SERVER_PORT="").origins["server.port"] == "default"
 

@@ -25,3 +25,9 @@ def test_close_codes_are_sendable(error: type[RealtimeTTSError]) -> None:
 
 def test_a_failed_sentence_leaves_its_session_open() -> None:
     assert all(error.close_code is None for error in every(errors.SynthesisError))
+
+
+def test_text_that_can_never_fit_is_not_to_be_sent_again_and_text_that_must_wait_is() -> None:
+    assert not errors.TextTooLong.retryable
+    assert errors.TooMuchUnspoken.retryable
+    assert errors.TooMuchUnspoken.code == errors.TextTooLong.code == "text_too_long"

@@ -14,7 +14,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = [
     *("errors", "clock", "logs", "audio", "engine", "session", "client"),
-    *("quota", "auth", "access", "door", "fetch", "voice_store", "ws_transport", "http_speech", "http_api", "server"),
+    *("quota", "auth", "access", "door", "fetch", "voice_store", "ws_transport"),
+    *("pages", "http_speech", "http_api", "server"),
     *("config", "config_text", "metrics", "tracing", "assembly", "say", "doctor", "cli"),
 ]
 """From the ground up.  `client` stands beside the server: it speaks the protocol, and knows nothing of aiohttp."""

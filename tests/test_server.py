@@ -16,11 +16,15 @@ import pytest
 import websockets.asyncio.client
 from websockets.exceptions import InvalidStatus
 
+from realtime_tts.clock import MonotonicClock
 from realtime_tts.door import DoorLimits
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
+from realtime_tts.engine.stage import Model
+from realtime_tts.engine.worker import EngineWorker
 from realtime_tts.errors import CannotListen
-from realtime_tts.server import Server, ServerLimits, ServerOptions, demo_folder, listening
+from realtime_tts.pages import demo_folder
+from realtime_tts.server import Server, ServerLimits, ServerOptions, listening
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.protocol import PROTOCOL
 from tests.base_client import base_client, ws_url
@@ -207,6 +211,131 @@ async def test_a_stuck_engine_is_not_ready_and_nobody_new_is_accepted_until_it_c
                     pass
         async with get(f"{url}/readyz") as response:
             assert response.status == 200
+
+
+# -- Schedulers compared -----------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def comparing_server(
+    compared: Model | None = None, limits: ServerLimits | None = None, told: list[str] | None = None
+) -> AsyncIterator[tuple[str, Server, EngineWorker]]:
+    """One that also offers policy_c, with the engine that this is."""
+    config = EngineConfig(scheduler="policy_c", stage_timeout_s=0.1)
+    engine = EngineWorker(compared or tone.build(), MonotonicClock(), config=config)
+    engine.start()
+    on_refused = None if told is None else told.append
+    options = ServerOptions(compared={"policy_c": engine}, on_refused=on_refused)
+    try:
+        async with tone_server(limits=limits, options=options) as (url, server):
+            yield url, server, engine
+    finally:
+        await engine.stop()
+
+
+def under(scheduler: str, url: str) -> str:
+    return f"{ws_url(url)}?scheduler={scheduler}"
+
+
+def connected(address: str) -> websockets.asyncio.client.connect:
+    return websockets.asyncio.client.connect(address, proxy=None)
+
+
+async def is_greeted(socket: websockets.asyncio.client.ClientConnection) -> bool:
+    await socket.send('{"type": "session.config"}')
+    kinds = [json.loads(await socket.recv())["type"] for _ in range(2)]
+    return kinds == ["session.created", "session.updated"]
+
+
+async def test_what_is_offered_is_told_with_the_default_first(url: str) -> None:
+    async with get(f"{url}/v1/demo") as response:
+        assert await response.json() == {"schedulers": ["deadline"]}
+    async with comparing_server() as (comparing_url, _, _), get(f"{comparing_url}/v1/demo") as response:
+        assert await response.json() == {"schedulers": ["deadline", "policy_c"]}
+
+
+async def test_a_session_is_on_the_engine_that_it_asks_for() -> None:
+    gate = Gate()
+    async with comparing_server(wrapped(tone.build(), "talker", gate)) as (url, server, engine):
+        async with connected(under("policy_c", url)) as socket:
+            assert await is_greeted(socket)
+            await socket.send('{"type": "input.text", "text": "Hello."}')
+            await socket.send('{"type": "input.done"}')
+            await until(gate.entered.is_set)
+            assert engine.status().active_requests == 1
+            assert server._engine.status().active_requests == 0
+            assert server.engine_status().active_requests == 1
+            gate.opened.set()
+        for address in (under("deadline", url), ws_url(url)):
+            async with connected(address) as socket:
+                assert await is_greeted(socket)
+
+
+@pytest.mark.parametrize("name", ["edf_only", "nonsense", "", "Policy_C", "%0d%0aX-Evil:%201", "x" * 500])
+async def test_a_scheduler_that_is_not_offered_is_refused_before_it_is_accepted(name: str) -> None:
+    told: list[str] = []
+    async with comparing_server(told=told) as (url, server, _):
+        with pytest.raises(InvalidStatus) as refused:
+            async with connected(under(name, url)):
+                pass
+        async with aiohttp.ClientSession() as client:
+            body = {"model": "tone", "voice": "tone_low", "input": "Hello."}
+            async with client.post(f"{url}/v1/audio/speech?scheduler={name}", json=body) as response:
+                assert response.status == 400
+        assert server.active_sessions == 0
+    answer = refused.value.response
+    assert answer.status_code == 400
+    error = json.loads(answer.body or b"")["error"]
+    assert error["code"] == "unknown_scheduler"
+    assert "deadline, policy_c" in error["message"]
+    assert len(error["message"]) < 200
+    assert "X-Evil" not in answer.headers
+    assert told == ["unknown_scheduler"] * 2
+
+
+async def test_all_schedulers_share_the_sessions_of_a_server_and_its_end() -> None:
+    async with (
+        comparing_server(limits=ServerLimits(max_sessions=2)) as (url, server, _),
+        connected(under("policy_c", url)) as compared,
+        connected(ws_url(url)) as other,
+    ):
+        assert await is_greeted(compared)
+        assert await is_greeted(other)
+        assert server.active_sessions == 2
+        for address in (under("policy_c", url), ws_url(url)):
+            with pytest.raises(InvalidStatus) as refused:
+                async with connected(address):
+                    pass
+            assert refused.value.response.status_code == 503
+        draining = asyncio.create_task(server.drain(10))
+        for socket in (compared, other):
+            assert json.loads(await socket.recv())["type"] == "session.expiring"
+            await socket.wait_closed()
+            assert socket.close_code == 1012
+        await draining
+
+
+async def test_a_server_is_ready_while_all_its_engines_are_and_a_stuck_one_does_not_stop_the_others() -> None:
+    gate = Gate()
+    async with comparing_server(wrapped(tone.build(), "code2wav", gate)) as (url, _, engine):
+        async with connected(under("policy_c", url)) as stuck:
+            assert await is_greeted(stuck)
+            await stuck.send('{"type": "input.text", "text": "Hello."}')
+            await stuck.send('{"type": "input.done"}')
+            await until(lambda: not engine.status().ready)
+            async with get(f"{url}/readyz") as response:
+                assert response.status == 503
+                assert (await response.json())["reason"] == f"policy_c: {engine.status().reason}"
+            with pytest.raises(InvalidStatus) as refused:
+                async with connected(under("policy_c", url)):
+                    pass
+            assert refused.value.response.status_code == 503
+            async with base_client(url, **STREAM) as client:
+                assert (await client.speak("Hello.")).audio == [spoken_pcm("Hello.")]
+            gate.opened.set()
+        await until(lambda: engine.status().ready)
+        async with get(f"{url}/readyz") as response:
+            assert (response.status, (await response.json())["reason"]) == (200, "ready")
 
 
 async def test_a_server_that_has_ended_is_forgotten() -> None:

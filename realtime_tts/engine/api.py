@@ -43,8 +43,13 @@ class ModelInfo:
     """What may stand in the IPA of a pronunciation, where it reads IPA."""
     task_type: str | None = None
     """What a model of several kinds was trained for: CustomVoice, VoiceDesign or Base."""
+    silent_frames: int = 0
+    """The first frames of a request, which may be silence that the model was trained to begin with: those that prove so
+    are not played."""
 
     def __post_init__(self) -> None:
+        if self.silent_frames and "word_timestamps" in self.fields:
+            raise ValueError("the times of words count from the first sample, so none may be left out before them")
         if self.default_voice is not None and self.default_voice not in self.voice_names:
             raise ValueError(f"the default voice {self.default_voice!r} is not one of the model's voices")
 
@@ -143,7 +148,7 @@ class SynthesisMetrics:
 
 @dataclass(frozen=True, slots=True)
 class AudioReady:
-    """The next samples of a request, in order, without overlap."""
+    """The next samples of a request, in order, without overlap: `samples_per_frame` for each frame that is played."""
 
     request_id: str
     samples: Samples

@@ -9,6 +9,8 @@ from realtime_tts.engine.policy import SCHEDULERS
 class EngineConfig:
     scheduler: str = "deadline"
     """The way of scheduling: a name of `policy.SCHEDULERS`.  All but the default are there to be compared with."""
+    compare: tuple[str, ...] = ()
+    """Others offered at once, for comparison, such as ["policy_c"]: an engine each, which loads the model again."""
     max_wait_s: float | None = 0.5
     """A listener who would wait longer for a place is refused at once; None never refuses, but lets them queue."""
     max_requests: int = 1024
@@ -23,6 +25,11 @@ class EngineConfig:
     def __post_init__(self) -> None:
         if self.scheduler not in SCHEDULERS:
             raise ValueError(f"scheduler must be one of {', '.join(SCHEDULERS)}, got {self.scheduler!r}")
+        names = (self.scheduler, *self.compare)
+        if unknown := [name for name in self.compare if name not in SCHEDULERS]:
+            raise ValueError(f"compare may name {', '.join(SCHEDULERS)}, got {unknown[0]!r}")
+        if len(set(names)) != len(names):
+            raise ValueError(f"compare must name others than scheduler, each once: got {', '.join(names)}")
         if self.max_wait_s is not None and self.max_wait_s < 0:
             raise ValueError(f"max_wait_s cannot be negative, got {self.max_wait_s}")
         if self.max_requests < 1:

@@ -106,13 +106,18 @@ class CostModel:
         return PipelineCosts(self._frame.cost, self._decode.cost, self._prefill_s, self._frames_per_row, scatter_s)
 
     def observe_frames(self, rows: int, new_rows: int, frames: int, seconds: float) -> None:
-        """A launch of the frame stage that took `seconds` and gave `frames` in all."""
+        """A launch of the frame stage that took `seconds`, stepped `rows`, and gave `frames` in all.
+
+        `new_rows` had some of their prompts read in; where that is all that was done, `rows` is 0.
+        """
         if new_rows:
-            extra_s = max(0.0, seconds - self._frame.cost(rows)) / new_rows
+            step_s = self._frame.cost(rows) if rows else 0.0
+            extra_s = max(0.0, seconds - step_s) / new_rows
             self._prefill_s += self.SMOOTHING * (extra_s - self._prefill_s)
-        else:
+        elif rows:
             self._frame.observe(rows, seconds)
-        self._frames_per_row += self.SMOOTHING * (frames / rows - self._frames_per_row)
+        if rows:
+            self._frames_per_row += self.SMOOTHING * (frames / rows - self._frames_per_row)
 
     def observe_decode(self, frames: int, seconds: float) -> None:
         """A launch of the last stage over `frames` in all, context included."""

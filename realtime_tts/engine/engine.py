@@ -21,8 +21,9 @@ from realtime_tts.engine.executor import Completion, Executor, Launch
 from realtime_tts.engine.observer import EngineObserver, NoEngineObserver
 from realtime_tts.engine.policy import SCHEDULERS, Batch, Candidate, Snapshot, StageView
 from realtime_tts.engine.roster import Roster
+from realtime_tts.engine.silence import silent_samples
 from realtime_tts.engine.stage import Model, StageInput, StageOutput
-from realtime_tts.engine.state import RequestState
+from realtime_tts.engine.state import FrameBuffer, RequestState
 from realtime_tts.errors import EngineUnavailable, NothingToSpeak, RealtimeTTSError, SynthesisFailed, SynthesisTruncated
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,8 @@ class InFlight:
     launch: Launch
     states: tuple[RequestState, ...]
     since_s: float
-    new_rows: int
+    new_rows: tuple[bool, ...]
+    """Which of them are in its stage for the first time."""
     queue_depth: int
     """Requests that had work for its stage, and no room in it."""
     stuck: bool = False
@@ -215,8 +217,8 @@ class Engine:
                 return None
         pending_frames = state.source.output.count - state.decoder.consumed
         plan = self.model.chunk_plan
-        first_frames = (state.request.initial_codec_chunk_frames or 0) + plan.right_context_frames
-        if pending_frames >= max(PENDING_CHUNKS * plan.max_frames, first_frames):
+        first_frames = (state.request.initial_codec_chunk_frames or 0) + self._lead_in(state)
+        if pending_frames >= max(PENDING_CHUNKS * plan.max_frames, first_frames + plan.right_context_frames):
             return None
         # Frames that wait to be decoded are worth their sound: the less of it, the more urgent the next frame.
         due_s += pending_frames * self.model.info.frame_s
@@ -227,7 +229,10 @@ class Engine:
         ready = self.model.chunk_plan.ready(
             decoded=decoder.consumed, available=source.output.count, complete=source.finished
         )
-        if not ready or decoder.in_flight:
+        pending_frames = ready - self._lead_in(state)
+        if source.finished and ready:
+            pending_frames = max(1, pending_frames)
+        if pending_frames < 1 or decoder.in_flight:
             return None
         limit = self._config.max_unrouted_s * self.model.info.sample_rate_hz
         if state.request.streamed and state.samples_unrouted >= limit:
@@ -236,12 +241,16 @@ class Engine:
             due_s,
             state.sequence,
             state.request_id,
-            pending_frames=ready,
+            pending_frames=pending_frames,
             complete=source.finished,
             chunks=state.chunks,
             served_s=state.served_s,
             initial_frames=state.request.initial_codec_chunk_frames,
         )
+
+    def _lead_in(self, state: RequestState) -> int:
+        """Frames that are decoded with the first chunk, and not counted as its sound: they may not be played."""
+        return 0 if state.chunks else self.model.info.silent_frames
 
     # -- Launch and commit ---------------------------------------------------------------------------------------------
 
@@ -255,11 +264,10 @@ class Engine:
         now_s = self._clock.now_s()
         states = tuple(self._roster.requests[row.request_id] for row in batch.rows)
         inputs = tuple(self._input(state, index, row) for state, row in zip(states, batch.rows, strict=True))
-        new_rows = 0
+        new_rows = tuple(not state.stages[index].opened for state in states)
         for state in states:
             progress = state.stages[index]
             assert not progress.in_flight, f"{state.request_id} is already in {batch.stage}"
-            new_rows += not progress.opened
             self._open += index == 0 and not progress.opened
             progress.opened = progress.in_flight = True
             if state.started_s is None:
@@ -270,12 +278,14 @@ class Engine:
 
     def _input(self, state: RequestState, index: int, row: Candidate) -> StageInput:
         if index == 0:
-            return StageInput(state.request)
+            retry, state.retry = state.retry, False
+            return StageInput(state.request, retry=retry)
         upstream, progress = state.stages[index - 1], state.stages[index]
         available = upstream.output.count
         if row.frames:
+            frames_n = min(row.frames + self._lead_in(state), available - progress.consumed)
             chunk = self.model.chunk_plan.cut(
-                decoded=progress.consumed, frames=row.frames, available=available, complete=upstream.finished
+                decoded=progress.consumed, frames=frames_n, available=available, complete=upstream.finished
             )
             state.served_s = self._clock.now_s()
             if state.initial_frames is None:
@@ -316,14 +326,20 @@ class Engine:
             chunks = [row.chunk for row in flight.launch.inputs if row.chunk is not None]
             self._roster.costs.observe_decode(sum(chunk.context_end - chunk.context_start for chunk in chunks), seconds)
         elif index == len(self.model.stages) - 2:
-            frames = sum(len(output.values) for output in completion.outputs)
-            self._roster.costs.observe_frames(len(flight.states), flight.new_rows, frames, seconds)
+            outputs = completion.outputs
+            reading = sum(new or out.prefilled for new, out in zip(flight.new_rows, outputs, strict=True))
+            frames = sum(len(output.values) for output in outputs)
+            self._roster.costs.observe_frames(sum(output.stepped for output in outputs), reading, frames, seconds)
 
     def _commit_row(self, state: RequestState, index: int, row: StageInput, output: StageOutput) -> None:
         if output.error is not None:
             self._end(state, FinishReason.ERROR, output.error)
         elif row.chunk is not None:
             self._commit_samples(state, row, output)
+        elif output.can_retry and index == 0 and not any(stage.opened for stage in state.stages[1:]):
+            # Nobody has heard, nor begun to decode, what came before: it is as if it had never been.
+            state.stages[index].output = FrameBuffer()
+            state.retry = True
         else:
             progress = state.stages[index]
             progress.output.append(output.values)
@@ -346,10 +362,13 @@ class Engine:
             self._end(state, FinishReason.ERROR, failure)
             return
         state.decoder.consumed = chunk.end
+        samples = np.asarray(output.values, np.float32)
+        info, lead_in = self.model.info, self._lead_in(state)
+        state.samples_withheld += (withheld := silent_samples(samples, info.samples_per_frame, lead_in))
         state.chunks += 1
-        state.samples_out += expected
+        state.samples_out += expected - withheld
         state.source.output.drop_before(chunk.end - self.model.chunk_plan.left_context_frames)
-        self._events.append(AudioReady(state.request_id, np.asarray(output.values, np.float32)))
+        self._events.append(AudioReady(state.request_id, samples[withheld:]))
 
     def _finish_if_done(self, state: RequestState) -> None:
         if not state.source.finished or state.decoder.consumed < state.source.output.count:

@@ -29,6 +29,8 @@ class StageInput:
     frames: Frames | None = None
     chunk: Chunk | None = None
     upstream_complete: bool = True
+    retry: bool = False
+    """All that this stage gave for the request is forgotten, as it said `can_retry`: it begins anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,9 @@ class StageOutput:
     The last stage gives exactly `chunk.frames * samples_per_frame` samples.  `finished` (not read from the last
     stage) says that this row will give no more; `truncated` that it came to no natural end.  `error` fails this row's
     request alone.  `words` are those whose times have become known.
+
+    What the costs of a step are learnt from: `stepped` says that the row took part in the step for which the batch was
+    run, whether or not it got a frame by it; `prefilled` that some of its prompt was read in, which is dearer.
     """
 
     values: npt.NDArray[np.generic]
@@ -45,8 +50,17 @@ class StageOutput:
     truncated: bool = False
     starved: bool = False
     """It can only go on once more of its text has come; only where `request.text_complete` is False."""
+    can_retry: bool = False
+    """It broke off, and would begin anew if asked to (`StageInput.retry`): where nothing of it has gone on to the next
+    stage, it is.  Only from the first stage."""
+    stepped: bool = True
+    prefilled: bool = False
     error: RealtimeTTSError | None = None
     words: tuple[Word, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.can_retry and not self.finished:
+            raise ValueError("only what has come to its end can be tried again")
 
 
 class Stage(Protocol):

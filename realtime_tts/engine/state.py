@@ -87,9 +87,13 @@ class RequestState:
     chunks: int = 0
     samples_out: int = 0
     samples_routed: int = 0
+    samples_withheld: int = 0
+    """Silence at its beginning that is not played."""
     truncated: bool = False
     starved: bool = False
     """Its first stage waits for more of its text."""
+    retry: bool = False
+    """Its first stage is to begin anew."""
     ended: FinishReason | None = None
 
     @property
@@ -143,6 +147,7 @@ def deadline_s(
     for other in stream.requests:
         if other is state:
             break
-        known = other.source.output.count * samples_per_frame if other.ended is None else other.samples_out
+        made = other.source.output.count * samples_per_frame - other.samples_withheld
+        known = made if other.ended is None else other.samples_out
         samples_before += max(0, known - other.samples_routed)
     return start_s + samples_before / sample_rate_hz

@@ -14,6 +14,13 @@ from realtime_tts.session.messages import CLIENT_MESSAGES, SERVER_MESSAGES
 from realtime_tts.session.protocol import PROTOCOL, RECEIVE, STREAM_PATH, State
 
 _REF = "#/components/schemas/{name}"
+_QUERY = {
+    "type": "object",
+    "properties": {
+        "token": {"type": "string", "description": "Single-use, in place of a key: for browsers."},
+        "scheduler": {"type": "string", "description": "One of those of GET /v1/demo.  Left out: its first."},
+    },
+}
 
 
 def state_diagram() -> str:
@@ -68,7 +75,7 @@ def asyncapi() -> dict[str, Any]:
         "channels": {
             "stream": {
                 "address": STREAM_PATH,
-                "bindings": {"ws": {"bindingVersion": "0.1.0"}},
+                "bindings": {"ws": {"query": _QUERY, "bindingVersion": "0.1.0"}},
                 "description": f"The subprotocol is {PROTOCOL}; it may be left out.",
                 "messages": {kind: {"$ref": f"#/components/messages/{kind}"} for kind in messages},
             }

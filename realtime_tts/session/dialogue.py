@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from realtime_tts.engine.api import AudioReady, EngineEvent, ModelInfo, RequestFinished, WordsReady
-from realtime_tts.errors import InvalidConfig, RealtimeTTSError, SessionEnding, TextTooLong, TooManyContexts
+from realtime_tts.errors import (
+    InvalidConfig,
+    RealtimeTTSError,
+    SessionEnding,
+    TextTooLong,
+    TooManyContexts,
+    TooMuchUnspoken,
+)
 from realtime_tts.session import jobs
 from realtime_tts.session.context import Cancellation, Context
 from realtime_tts.session.limits import SessionLimits
@@ -166,7 +173,7 @@ class Dialogue:
             utterance.splitter.pending_chars + len(utterance.unread) for utterance in writing
         )
         if pending + len(text) > limits.max_pending_chars:
-            raise TextTooLong(
+            raise TooMuchUnspoken(
                 f"{len(text)} more characters would make more than the {limits.max_pending_chars} that may wait"
                 f" to be spoken ({pending} do already); nothing of this message was taken"
             )
@@ -342,15 +349,15 @@ class Dialogue:
         return all(each is job.utterance or each.context_id == job.utterance.context_id for each in utterances)
 
     def advance(self) -> None:
-        framed = sum(context.is_open for context in self._contexts.values()) > 1
+        framed = len(self._contexts) > 1 and sum(context.is_open for context in self._contexts.values()) > 1
         for track in self._tracks.values():
             self.outgoing.extend(track.advance(framed=framed))
 
     # -- From the socket -----------------------------------------------------------------------------------------------
 
     def on_audio_sent(self, audio: SendAudio, now_s: float) -> Iterator[Command]:
-        if (track := self._track_of(audio.job)) is not None:
-            yield from track.on_audio_sent(audio, now_s)
+        track = self._track_of(audio.job)
+        return iter(()) if track is None else track.on_audio_sent(audio, now_s)
 
     def on_sentence_sent(self, job: SentenceJob, now_s: float) -> Iterator[Command]:
         if (track := self._track_of(job)) is not None:

@@ -178,7 +178,8 @@ class SentenceJob:
                 continue
             self._look_for_sound(each)
             self.model_samples += len(each)
-            yield from (self._audio(packet) for packet in self._make_encoder().encode(each))
+            for packet in self._make_encoder().encode(each):
+                yield self._audio(packet)
 
     def end(self, *, framed: bool) -> Iterator[Sending]:
         """The rest of the sound, and how it ended: every `audio.start` has its `audio.done`."""

@@ -24,3 +24,9 @@ def test_a_default_voice_must_exist() -> None:
 def test_rtf_is_work_by_audio_and_nothing_where_there_is_no_audio() -> None:
     assert SynthesisMetrics(0.1, 0.5, 2.0, 3, 2).rtf == pytest.approx(0.25)
     assert SynthesisMetrics(0.1, 0.5, 0.0, 0, 2).rtf is None
+
+
+def test_a_model_that_leaves_samples_out_tells_no_times_of_words() -> None:
+    ModelInfo("m", 24_000, 1920, (), None, silent_frames=1)
+    with pytest.raises(ValueError, match="count from the first sample"):
+        ModelInfo("m", 24_000, 1920, (), None, silent_frames=1, fields=frozenset({"word_timestamps"}))

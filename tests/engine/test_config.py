@@ -16,6 +16,10 @@ from realtime_tts.engine.config import EngineConfig
         {"max_unrouted_s": 0.0},
         {"max_wait_s": -1.0},
         {"scheduler": "magic"},
+        {"compare": ("magic",)},
+        {"compare": ("policy_c", "policy_c")},
+        {"compare": ("deadline",)},
+        {"compare": ("policy_c",), "scheduler": "policy_c"},
     ],
     ids=str,
 )

@@ -57,6 +57,17 @@ def test_prefill_and_frames_of_a_row_are_learnt_apart_from_the_step() -> None:
     assert model.costs.decode(50) == pytest.approx(0.02, rel=0.05)
 
 
+def test_a_launch_that_only_read_prompts_is_no_step() -> None:
+    model = CostModel(PipelineCosts(TRUE, LinearCost(0.0, 0.0)), typical_rows=16, typical_frames=100)
+    for _ in range(400):
+        model.observe_frames(0, 2, 0, 0.02)
+        model.observe_frames(10, 0, 10, TRUE(10))
+        model.observe_frames(0, 0, 0, 1.0)  # nobody stepped, nothing was read: such as rows that wait for their text
+    assert model.costs.frame(10) == pytest.approx(TRUE(10), rel=0.01)
+    assert model.costs.prefill_s == pytest.approx(0.01, rel=0.01)
+    assert model.costs.frames_per_row == pytest.approx(1.0)
+
+
 def test_scatter_tells_how_far_steps_miss_their_prediction() -> None:
     rng = np.random.default_rng(2)
     exact, noisy = (CostModel(PipelineCosts(TRUE, TRUE), typical_rows=16, typical_frames=16) for _ in range(2))

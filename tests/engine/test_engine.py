@@ -13,7 +13,7 @@ from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.policy import SCHEDULERS
-from realtime_tts.engine.stage import StageInput, StageOutput
+from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput
 from realtime_tts.errors import EngineUnavailable, Overloaded, SynthesisFailed
 from tests.fakes import (
     HeldExecutor,
@@ -275,3 +275,194 @@ def test_a_request_that_waits_for_its_text_can_be_cancelled() -> None:
     engine.step()
     assert [event.reason for event in events if isinstance(event, RequestFinished)] == [FinishReason.CANCELLED]
     assert slots(model) == 0
+
+
+# -- A beginning that is not played, a beginning that is made anew ----------------------------------------------------
+
+
+def silent_model(silent_frames: int, quiet_frames: int, **options: object) -> Model:
+    """The tone model, said to begin with silence; the sound of its first `quiet_frames` frames is some."""
+    model = tone.build(**options)  # type: ignore[arg-type]
+    code2wav = model.stages[1]
+    assert isinstance(code2wav, tone.Code2Wav)
+    decode = code2wav._decode
+
+    def hushed(row: StageInput) -> StageOutput:
+        output = decode(row)
+        assert row.chunk is not None
+        values = np.array(output.values, np.float32)
+        values[: max(0, quiet_frames - row.chunk.start) * model.info.samples_per_frame] *= 1e-6
+        return dataclasses.replace(output, values=values)
+
+    code2wav._decode = hushed  # type: ignore[method-assign]
+    info = dataclasses.replace(model.info, silent_frames=silent_frames, fields=frozenset())
+    return dataclasses.replace(model, info=info)
+
+
+@pytest.mark.parametrize(("silent", "quiet", "withheld"), [(1, 1, 1), (1, 0, 0), (1, 3, 1), (2, 1, 1), (2, 2, 2)])
+@pytest.mark.parametrize("wish", [None, 1, 5])
+def test_silence_that_a_model_begins_with_is_not_played_where_it_is_one(
+    silent: int, quiet: int, withheld: int, wish: int | None
+) -> None:
+    engine, events = make_engine(silent_model(silent, quiet))
+    asked = dataclasses.replace(request(0, "x" * 60), initial_codec_chunk_frames=wish)
+    engine.submit(asked)
+    run_to_end(engine)
+    whole = tone.render(asked)
+    whole[: quiet * 1920] *= 1e-6
+    heard = samples_of(events, "r0")
+    assert np.array_equal(np.concatenate(heard), whole[withheld * 1920 :])
+    if wish is not None:
+        assert len(heard[0]) == (wish + silent - withheld) * 1920
+    metrics = ends_of(events, "r0")[0].metrics
+    assert metrics is not None
+    assert metrics.audio_s == pytest.approx(len(whole) / 24_000 - withheld * 0.08)
+
+
+@pytest.mark.parametrize("text", ["x", "xx", "x" * 3])
+def test_speech_that_is_all_silence_is_played_to_its_last_frame(text: str) -> None:
+    engine, events = make_engine(silent_model(2, 100))
+    engine.submit(request(0, text))
+    run_to_end(engine)
+    frames = len(tone.render(request(0, text))) // 1920
+    assert len(np.concatenate(samples_of(events, "r0"))) == 1920 * (frames - min(2, frames - 1))
+    assert ends_of(events, "r0")[0].reason is FinishReason.COMPLETE
+
+
+@pytest.mark.parametrize("frames", [49, 50, 51, 1000])
+@pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
+def test_any_first_chunk_comes_to_its_end_with_silence_before_it(frames: int, scheduler: str) -> None:
+    engine, events = make_engine(silent_model(2, 2), config=EngineConfig(scheduler=scheduler))
+    engine.submit(dataclasses.replace(request(0, "x" * 300), initial_codec_chunk_frames=frames, streamed=False))
+    run_to_end(engine)
+    assert ends_of(events, "r0")[0].reason is FinishReason.COMPLETE
+    assert len(samples_of(events, "r0")[0]) == min(frames, 238) * 1920
+
+
+def test_what_is_not_played_is_no_lead() -> None:
+    model, executor = silent_model(2, 2), HeldExecutor()
+    engine, events = make_engine(model, executor=executor)
+    engine.submit(request(0, "x" * 40, stream="s"))
+    while not samples_of(events, "r0"):
+        executor.run_all()
+        engine.step()
+    state = engine._roster.requests["r0"]
+    assert state.samples_unrouted == sum(map(len, samples_of(events, "r0")))
+    assert state.samples_out == state.decoder.consumed * 1920 - 2 * 1920
+
+
+class BreaksOff:
+    """The tone model's Talker, which breaks off after some frames; tried again it is that Talker."""
+
+    name, lane, max_batch = "talker", "talker", 8
+
+    def __init__(self, inner: Stage, after_frames: int, failures: int = 1) -> None:
+        self.inner = inner
+        self.after = after_frames
+        self.failures = failures
+        self.made = 0
+
+    def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
+        (row,) = batch
+        if row.retry:
+            assert self.failures
+            self.failures -= 1
+            self.made = 0
+            self.inner.release(row.request.request_id)
+        (output,) = self.inner.run(batch)
+        self.made += 1
+        if self.failures and self.made == self.after:
+            noise = np.zeros_like(output.values)
+            return [dataclasses.replace(output, values=noise, finished=True, truncated=True, can_retry=True)]
+        return [output]
+
+    def release(self, request_id: str) -> None:
+        self.inner.release(request_id)
+
+
+def breaking(after_frames: int, failures: int = 1) -> Model:
+    model = tone.build()
+    return dataclasses.replace(model, stages=(BreaksOff(model.stages[0], after_frames, failures), model.stages[1]))
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+@pytest.mark.parametrize("after_frames", [1, 5, 19])
+def test_speech_that_broke_off_before_any_of_it_was_decoded_is_made_anew(after_frames: int, failures: int) -> None:
+    engine, events = make_engine(breaking(after_frames, failures))
+    whole = dataclasses.replace(request(0, "x" * 60), initial_codec_chunk_frames=20)
+    engine.submit(whole)
+    run_to_end(engine)
+    assert np.array_equal(np.concatenate(samples_of(events, "r0")), tone.render(whole))
+    (end,) = ends_of(events, "r0")
+    assert (end.reason, end.error) == (FinishReason.COMPLETE, None)
+
+
+@pytest.mark.parametrize("after_frames", [5, 20])
+def test_speech_that_broke_off_later_is_truncated(after_frames: int) -> None:
+    engine, events = make_engine(breaking(after_frames))
+    engine.submit(dataclasses.replace(request(0, "x" * 60), initial_codec_chunk_frames=2))
+    run_to_end(engine)
+    assert len(np.concatenate(samples_of(events, "r0"))) == after_frames * 1920
+    assert ends_of(events, "r0")[0].reason is FinishReason.TRUNCATED
+
+
+def test_a_decode_that_has_begun_while_speech_broke_off_keeps_it() -> None:
+    executor = HeldExecutor()
+    engine, events = make_engine(breaking(3), executor=executor)
+    engine.submit(dataclasses.replace(request(0, "x" * 60), initial_codec_chunk_frames=2))
+    for _ in range(2):
+        engine.step()
+        executor.run_all()
+    engine.step()
+    assert len(executor.held) == 2, "the Talker's third frame, and the decode of the first two"
+    talker_first = executor.held[0]
+    executor.held = executor.held[1:]
+    talker_first()
+    engine.step()
+    run_to_end_held(engine, executor)
+    assert len(np.concatenate(samples_of(events, "r0"))) == 3 * 1920
+    assert ends_of(events, "r0")[0].reason is FinishReason.TRUNCATED
+
+
+# -- What steps cost --------------------------------------------------------------------------------------------------
+
+
+class ReadsFirst:
+    """The tone model's Talker, which reads each prompt in three runs first; each of them takes 0.5 s, a step 0.01 s."""
+
+    name, lane, max_batch = "talker", "talker", 8
+    RUNS = 3
+
+    def __init__(self, inner: Stage, clock: VirtualClock) -> None:
+        self.inner = inner
+        self.clock = clock
+        self.read: dict[str, int] = {}
+
+    def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
+        (row,) = batch
+        runs = self.read[row.request.request_id] = self.read.get(row.request.request_id, 0) + 1
+        if runs <= self.RUNS:
+            self.clock.advance(0.5)
+        if runs < self.RUNS:
+            return [StageOutput(np.empty((0, 1), np.float32), stepped=False, prefilled=True)]
+        self.clock.advance(0.01)
+        (output,) = self.inner.run(batch)
+        return [dataclasses.replace(output, prefilled=runs == self.RUNS)]
+
+    def release(self, request_id: str) -> None:
+        self.inner.release(request_id)
+
+
+def test_reading_a_prompt_is_not_learnt_as_the_cost_of_a_step() -> None:
+    clock = VirtualClock()
+    model = tone.build(costs=tone.ToneCosts(a0_s=0.01), wait_s=lambda _seconds: None)
+    model = dataclasses.replace(model, stages=(ReadsFirst(model.stages[0], clock), model.stages[1]))
+    engine, _events = make_engine(model, clock=clock, config=EngineConfig(max_wait_s=None))
+    for number in range(40):
+        engine.submit(request(number, "x" * 12))
+        run_to_end(engine)
+    costs = engine.status().costs
+    assert costs is not None
+    assert costs.frame(1) == pytest.approx(0.01, rel=1e-3)
+    assert costs.prefill_s == pytest.approx(0.5, rel=0.02)
+    assert costs.frames_per_row == pytest.approx(1.0)

@@ -80,6 +80,14 @@ def test_the_next_sentence_is_due_when_the_one_before_it_has_been_heard() -> Non
     assert deadline(stream, 1) == pytest.approx(12.0 + (50 * 100 - 500) / 1000)
 
 
+def test_silence_that_is_not_played_keeps_nobody_waiting() -> None:
+    stream = Stream("s", playout_end_s=12.0)
+    state(stream, 0, submitted_s=10.0, frames=50, out=700, routed=500)
+    stream.requests[0].samples_withheld = 100
+    state(stream, 1, submitted_s=10.1)
+    assert deadline(stream, 1) == pytest.approx(12.0 + (50 * 100 - 100 - 500) / 1000)
+
+
 def test_a_listener_who_comes_back_after_silence_is_a_new_start() -> None:
     stream = Stream("s", playout_end_s=12.0)
     state(stream, 7, submitted_s=60.0)
