@@ -207,6 +207,11 @@ class HttpApi:
             return problem(error.code, error.message, status=404)
         return web.json_response({"id": name, "object": "audio.voice.deleted", "deleted": True})
 
+    @property
+    def takes_voices(self) -> bool:
+        """Whether a recording can be uploaded as a voice."""
+        return self._clones and self._store is not None
+
     def _cloning_store(self) -> VoiceStore:
         if not self._clones:
             raise InvalidConfig(f"the loaded model {self._info.name} cannot clone voices, so none are taken")

@@ -126,10 +126,10 @@ class Server:
         if self._options.metrics_text is not None:
             self.app.add_routes([web.get(METRICS_PATH, self._metrics)])
         options = self._options
-        http = HttpApi(
+        self._http = HttpApi(
             self._engine, self.open_session, options.http, store=options.voices, aliases=options.voice_aliases
         )
-        add_http_routes(self.app, http)
+        add_http_routes(self.app, self._http)
 
     @property
     def active_sessions(self) -> int:
@@ -364,7 +364,7 @@ class Server:
         return web.Response(body=self._options.metrics_text(), headers=headers)
 
     async def _offered(self, _request: web.Request) -> web.Response:
-        return web.json_response({"schedulers": list(self._engines)})
+        return web.json_response({"schedulers": list(self._engines), "clones": self._http.takes_voices})
 
 
 @asynccontextmanager

@@ -105,7 +105,7 @@ async def test_a_compared_scheduler_has_an_engine_of_its_own_and_its_sessions_co
     before, told = engine_threads(), list[str]()
     async with serving(on_free_port(engine=COMPARING), told.append) as (url, server):
         assert len(engine_threads() - before) == 2 * len({"engine", *(stage.lane for stage in tone.build().stages)})
-        assert json.loads((await get(f"{url}/v1/demo"))[1]) == {"schedulers": ["deadline", "policy_c"]}
+        assert json.loads((await get(f"{url}/v1/demo"))[1]) == {"schedulers": ["deadline", "policy_c"], "clones": False}
         admits = {name: engine.status().places is not None for name, engine in server._engines.items()}
         assert admits == {name: SCHEDULERS[name].admits for name in ("deadline", "policy_c")}
         stream = f"{url.replace('http', 'ws')}{STREAM_PATH}?scheduler=policy_c"

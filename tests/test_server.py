@@ -249,9 +249,9 @@ async def is_greeted(socket: websockets.asyncio.client.ClientConnection) -> bool
 
 async def test_what_is_offered_is_told_with_the_default_first(url: str) -> None:
     async with get(f"{url}/v1/demo") as response:
-        assert await response.json() == {"schedulers": ["deadline"]}
+        assert await response.json() == {"schedulers": ["deadline"], "clones": False}
     async with comparing_server() as (comparing_url, _, _), get(f"{comparing_url}/v1/demo") as response:
-        assert await response.json() == {"schedulers": ["deadline", "policy_c"]}
+        assert await response.json() == {"schedulers": ["deadline", "policy_c"], "clones": False}
 
 
 async def test_a_session_is_on_the_engine_that_it_asks_for() -> None:

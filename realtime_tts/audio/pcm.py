@@ -10,18 +10,31 @@ FULL_SCALE = 32767
 """+1.0 and -1.0 become +-32767, so that the scale is the same both ways and silence has no offset."""
 
 
+_SCALE = np.array(FULL_SCALE, np.float32)
+"""As an array: numpy takes longer to make one of a number than to multiply 80 ms of sound."""
+
+
 def playable(samples: Float32) -> Float32:
-    """Any floats (n,) as samples in [-1, 1]: NaN becomes silence, what is louder is clipped, infinities too."""
+    """Any floats (n,) as samples in [-1, 1]: NaN becomes silence, what is louder is clipped, infinities too.
+
+    Gives back `samples` itself where it is so already: nobody may write to the result.
+    """
+    if _is_playable(samples):
+        return samples
     if np.isnan(samples.max(initial=0.0)):  # the maximum of anything and NaN is NaN
         samples = np.where(np.isnan(samples), np.float32(0.0), samples)
     clipped: Float32 = np.maximum(samples, np.float32(-1.0))
     return np.minimum(clipped, np.float32(1.0), out=clipped)
 
 
+def _is_playable(samples: Float32) -> bool:
+    # `argmax` takes a third of `max`'s time.  Of a NaN it gives the place, and no comparison with that holds.
+    return samples.size == 0 or bool(samples.item(samples.argmax()) <= 1.0 and samples.item(samples.argmin()) >= -1.0)
+
+
 def pcm_int16(samples: Float32) -> Int16:
     """Float samples (n,) to signed 16-bit little-endian (n,), rounded to nearest, made `playable` first."""
-    scaled = playable(samples)  # a copy, so the rest can be done in place
-    scaled *= np.float32(FULL_SCALE)
+    scaled = playable(samples) * _SCALE  # a copy, so the rest can be done in place
     rounded: Int16 = np.rint(scaled, out=scaled).astype("<i2")
     return rounded
 

@@ -90,7 +90,19 @@ class PlayoutLedger:
             self._origin_s = self._playout_end_s = max(arrived_at_s, hearing_until_s or arrived_at_s)
         elif arrived_at_s < self._last_s:
             raise ValueError(f"a packet at {arrived_at_s} s cannot follow one at {self._last_s} s")
-        gap_s = max(0.0, arrived_at_s - self._playout_end_s)
+        gap_s = 0.0
+        if arrived_at_s > self._playout_end_s:  # else there is no stall, and no deficit above its maximum so far
+            gap_s = arrived_at_s - self._playout_end_s
+            self._wait(arrived_at_s, gap_s, text_starved=text_starved)
+            self._playout_end_s = arrived_at_s
+        self._playout_end_s += duration_s
+        self._last_s = arrived_at_s
+        self._audio_s += duration_s
+        self._packets += 1
+        return gap_s
+
+    def _wait(self, arrived_at_s: float, gap_s: float, *, text_starved: bool) -> None:
+        """The listener had run dry before the packet that came now."""
         if text_starved:
             self._text_starvation_s += gap_s
             self._origin_s += gap_s
@@ -99,11 +111,6 @@ class PlayoutLedger:
             self._stalled_s += gap_s
             self._max_stall_s = max(self._max_stall_s, gap_s)
         self._max_deficit_s = max(self._max_deficit_s, arrived_at_s - self._origin_s - self._audio_s)
-        self._playout_end_s = max(self._playout_end_s, arrived_at_s) + duration_s
-        self._last_s = arrived_at_s
-        self._audio_s += duration_s
-        self._packets += 1
-        return gap_s
 
     def discard(self, duration_s: float) -> None:
         """The listener throws away so much of what it has not yet played, as after a barge-in."""

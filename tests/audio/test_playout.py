@@ -124,3 +124,19 @@ def test_hearing_something_before_never_makes_an_underrun_and_keeps_the_identity
     report = ledger.report()
     assert report.underrun_total_s == pytest.approx(report.max_underrun_s, abs=1e-6)
     assert report.max_underrun_s <= played(trace)[0].report().max_underrun_s + report.text_starvation_s + 1e-6
+
+
+def test_a_stall_after_something_was_thrown_away_does_not_make_an_earlier_one_smaller() -> None:
+    ledger = PlayoutLedger()
+    ledger.record(arrived_at_s=0.0, duration_s=1.0)
+    ledger.record(arrived_at_s=2.0, duration_s=1.0)
+    ledger.discard(0.5)
+    assert ledger.record(arrived_at_s=2.75, duration_s=1.0) == pytest.approx(0.25)
+    report = ledger.report()
+    assert (report.underrun_count, report.underrun_total_s, report.max_stall_s, report.max_underrun_s) == (
+        2,
+        1.25,
+        1.0,
+        1.0,
+    )
+    assert ledger.playout_end_s == 3.75

@@ -39,6 +39,7 @@ def build(
     max_len: int = MAX_LEN,
     recall: str = "auto",
     graphs: bool | Literal["auto"] = "auto",
+    compiled: bool = False,
     code2wav: str = "stateful",
     context_frames: Literal[25, 72] = 25,
     threads: int | None = None,
@@ -50,7 +51,8 @@ def build(
     `dtype` auto (bfloat16 on a GPU, float32 elsewhere), float32 or bfloat16.  `slots` is how many requests there is
     room for at once (left out, or "auto": what fits into a GPU's memory, a few on a CPU), of `max_len` positions each.
     `recall` is auto (measured at loading), cache or repeat: how the codes after a frame's first see one another.
-    `graphs` captures CUDA graphs at loading (auto: on a GPU); on a CPU it only takes the same way.  `code2wav` is
+    `graphs` captures CUDA graphs at loading (auto: on a GPU); on a CPU it only takes the same way.  `compiled` has
+    torch.compile make the Talker's kernels, which takes minutes.  `code2wav` is
     stateful, or windowed for comparison, with `context_frames` decoded again before each chunk.  `threads` is how many
     a CPU may use.  Raises ModelNotUsable.
     """
@@ -69,6 +71,7 @@ def build(
         max_len=max_len,
         recall=recall,
         graphs=graphs,
+        compiled=compiled,
         code2wav=code2wav,
         context_frames=context_frames,
         threads=threads,

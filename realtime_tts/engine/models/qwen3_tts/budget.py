@@ -15,7 +15,7 @@ CODEC_DIRECTORY = "speech_tokenizer"
 CODEC_DTYPE = torch.float32
 """In bf16 the exponents of SnakeBeta have given NaN."""
 VOICE_CACHE_BYTES = 512 * 1024**2
-"""About a hundred cloned voices, 5.2 MB each."""
+"""About fifty cloned voices, 10 MB each: half for the decoder, half for what the Talker has read."""
 WORKING_BYTES = 2 * 1024**3
 WORKING_SHARE = 0.15
 """Left to what a step needs while it runs, whichever is more.  A decode of 16 streams of 25 frames takes 1.8 GB."""

@@ -179,15 +179,24 @@ class SlotCache:
 
 
 class Stack:
-    """Blocks and a last norm: (n, t, hidden) in, (n, t, hidden) out."""
+    """Blocks and a last norm: (n, t, hidden) in, (n, t, hidden) out.  Perhaps `compiled` by torch, at its first calls.
 
-    def __init__(self, config: StackConfig, blocks: Sequence[Block], norm: torch.Tensor) -> None:
+    Only plain matrices can be compiled: those of a GPU, or of another type than float32.
+    """
+
+    def __init__(
+        self, config: StackConfig, blocks: Sequence[Block], norm: torch.Tensor, *, compiled: bool = False
+    ) -> None:
         self._config = config
         self._blocks = tuple(blocks)
         self._norm = norm
+        self._run = torch.compile(self._forward, dynamic=True) if compiled else self._forward
 
     def __call__(self, hidden: torch.Tensor, cache: SlotCache, places: Places) -> torch.Tensor:
         """Puts the rows at their places, and gives their hidden states after the last norm."""
+        return self._run(hidden, cache, places)
+
+    def _forward(self, hidden: torch.Tensor, cache: SlotCache, places: Places) -> torch.Tensor:
         for layer, block in enumerate(self._blocks):
             keys, values = cache.keys[layer], cache.values[layer]
             query, key, value = self._project(block, hidden, places.rope)
@@ -241,8 +250,11 @@ def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Ten
     return x * cos + x.roll(x.shape[-1] // 2, -1) * sin
 
 
-def load_stack(checkpoint: Checkpoint, prefix: str, config: StackConfig, *, often: bool = False) -> Stack:
+def load_stack(
+    checkpoint: Checkpoint, prefix: str, config: StackConfig, *, often: bool = False, compiled: bool = False
+) -> Stack:
     """The blocks and the norm under `prefix`, such as "talker.model.".  `often`: as for a Matrix."""
     names = [f"{prefix}layers.{index}." for index in range(config.num_hidden_layers)]
     blocks = [load_block(checkpoint, name, config, often=often) for name in names]
-    return Stack(config, blocks, checkpoint.take(f"{prefix}norm.weight", (config.hidden_size,)))
+    norm = checkpoint.take(f"{prefix}norm.weight", (config.hidden_size,))
+    return Stack(config, blocks, norm, compiled=compiled)

@@ -69,6 +69,7 @@ class Wishes:
     recall: Recall | None
     """None: whichever is quicker on the device."""
     graphs: bool
+    compiled: bool
     windowed: bool
     context_frames: int
     threads: int | None
@@ -82,6 +83,7 @@ def wishes(
     max_len: int,
     recall: str,
     graphs: bool | str,
+    compiled: bool,
     code2wav: str,
     context_frames: int,
     threads: int | None,
@@ -91,6 +93,7 @@ def wishes(
     _one_of("dtype", dtype, ("auto", *DTYPES))
     _one_of("recall", recall, ("auto", *Recall))
     _one_of("graphs", graphs, ("auto", True, False))
+    _one_of("compiled", compiled, (True, False))
     _one_of("code2wav", code2wav, WAYS)
     if slots not in (None, "auto"):
         _at_least("slots", slots, 1)
@@ -98,13 +101,17 @@ def wishes(
     _at_least("context_frames", context_frames, 1)
     if threads is not None:
         _at_least("threads", threads, 1)
+    numbers = default_dtype(place) if dtype == "auto" else DTYPES[dtype]
+    if compiled and place.type == "cpu" and numbers == torch.float32:
+        raise ModelNotUsable("compiled: a CPU's float32 weights lie in a layout that torch.compile cannot read")
     return Wishes(
         device=place,
-        dtype=default_dtype(place) if dtype == "auto" else DTYPES[dtype],
+        dtype=numbers,
         slots=slots if isinstance(slots, int) else None,
         max_len=max_len,
         recall=None if recall == "auto" else Recall(recall),
         graphs=place.type == "cuda" if graphs == "auto" else bool(graphs),
+        compiled=compiled,
         windowed=code2wav == "windowed",
         context_frames=context_frames,
         threads=threads,
@@ -213,7 +220,7 @@ class _SpeakerFile:
 
 def _load_talker(directory: Path, config: ModelConfig, wishes: Wishes) -> tuple[TalkerWeights, SpeakerEncoder | None]:
     with Checkpoint(directory, wishes.device, wishes.dtype) as checkpoint:
-        weights = load_weights(checkpoint, config.talker_config)
+        weights = load_weights(checkpoint, config.talker_config, compiled=wishes.compiled)
         if config.tts_model_type is not ModelType.BASE:
             return weights, None
         shape = read_json(directory / "config.json", _SpeakerFile).speaker_encoder_config

@@ -43,7 +43,7 @@ class PredictorWeights:
     """From the Talker's width to this stack's, weight and bias, where they differ."""
 
 
-def load_predictor(checkpoint: Checkpoint, config: TalkerConfig) -> PredictorWeights:
+def load_predictor(checkpoint: Checkpoint, config: TalkerConfig, *, compiled: bool = False) -> PredictorWeights:
     """Raises ModelNotUsable."""
     own = config.code_predictor_config
     groups = range(own.num_code_groups - 1)
@@ -55,7 +55,7 @@ def load_predictor(checkpoint: Checkpoint, config: TalkerConfig) -> PredictorWei
         projection = weight, checkpoint.take(f"{name}.bias", (own.hidden_size,))
     return PredictorWeights(
         # Fifteen times a frame.
-        stack=load_stack(checkpoint, f"{PREFIX}model.", own, often=True),
+        stack=load_stack(checkpoint, f"{PREFIX}model.", own, often=True, compiled=compiled),
         embeddings=tuple(checkpoint.take(f"{PREFIX}model.codec_embedding.{g}.weight", embedding) for g in groups),
         heads=tuple(Matrix(checkpoint.take(f"{PREFIX}lm_head.{g}.weight", head)) for g in groups),
         projection=projection,

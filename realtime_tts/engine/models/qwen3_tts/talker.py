@@ -34,11 +34,11 @@ class TalkerWeights:
     predictor: PredictorWeights
 
 
-def load_weights(checkpoint: Checkpoint, config: TalkerConfig) -> TalkerWeights:
+def load_weights(checkpoint: Checkpoint, config: TalkerConfig, *, compiled: bool = False) -> TalkerWeights:
     """Takes every tensor under `talker.`.  Raises ModelNotUsable."""
-    predictor = load_predictor(checkpoint, config)
+    predictor = load_predictor(checkpoint, config, compiled=compiled)
     return TalkerWeights(
-        stack=load_stack(checkpoint, "talker.model.", config),
+        stack=load_stack(checkpoint, "talker.model.", config, compiled=compiled),
         head=Matrix(checkpoint.take("talker.codec_head.weight", (config.vocab_size, config.hidden_size))),
         embeddings=load_embeddings(checkpoint, config, predictor.embeddings),
         predictor=predictor,
