@@ -9,6 +9,8 @@ import sys
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -27,6 +29,7 @@ from realtime_tts.pages import demo_folder
 from realtime_tts.server import Server, ServerLimits, ServerOptions, listening
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.protocol import PROTOCOL
+from realtime_tts.voice_store import VoiceStore
 from tests.base_client import base_client, ws_url
 from tests.fakes import Gate, spoken_pcm, until, wrapped
 from tests.serving import tone_server
@@ -252,6 +255,18 @@ async def test_what_is_offered_is_told_with_the_default_first(url: str) -> None:
         assert await response.json() == {"schedulers": ["deadline"], "clones": False}
     async with comparing_server() as (comparing_url, _, _), get(f"{comparing_url}/v1/demo") as response:
         assert await response.json() == {"schedulers": ["deadline", "policy_c"], "clones": False}
+
+
+@pytest.mark.parametrize(("listens", "keeps"), [(True, True), (True, False), (False, True), (False, False)])
+async def test_voices_are_taken_where_the_model_hears_them_and_there_is_a_folder(
+    tmp_path: Path, listens: bool, keeps: bool
+) -> None:
+    model = tone.build()
+    if listens:
+        model = replace(model, info=replace(model.info, fields=model.info.fields | {"ref_audio"}))
+    options = ServerOptions(voices=VoiceStore(tmp_path) if keeps else None)
+    async with tone_server(model, options=options) as (url, _), get(f"{url}/v1/demo") as response:
+        assert (await response.json())["clones"] is (listens and keeps)
 
 
 async def test_a_session_is_on_the_engine_that_it_asks_for() -> None:
