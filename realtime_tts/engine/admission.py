@@ -130,16 +130,16 @@ class Admission:
         """A request has been decoded to its end, and gave so much sound."""
         self._request_s += self.SMOOTHING * (audio_s - self._request_s)
 
-    def refusal(self, queued: int) -> Overloaded | None:
-        """Why the next to come may not wait behind `queued` others; None where it may.
+    def refusal(self, queued: int, places: int) -> Overloaded | None:
+        """Why the next to come may not wait behind `queued` others for one of the `places`; None where it may.
 
         Places become free at the pace of places / request.  Waiting longer than a person would is refused at once,
         with the time after which to come again.
         """
-        wait_s = (queued + 1) * self._request_s / self._places
+        wait_s = (queued + 1) * self._request_s / places
         if self._max_wait_s is None or wait_s <= self._max_wait_s:
             return None
         return Overloaded(
-            f"all {self._places} places are taken, and {queued} wait: expected in {wait_s:.1f} s",
+            f"all {places} places are taken, and {queued} wait: expected in {wait_s:.1f} s",
             retry_after_s=max(1.0, round(wait_s, 1)),
         )

@@ -66,7 +66,7 @@ class Roster:
         if self._wants_place(request):
             self._tick()
             if self.waiting or self._places_taken() >= self._places:
-                return self.admission.refusal(len(self.waiting))
+                return self.admission.refusal(len(self.waiting), self._places)
         return None
 
     def add(self, request: SynthesisRequest) -> None:

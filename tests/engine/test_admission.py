@@ -47,11 +47,14 @@ def test_a_device_that_costs_nothing_has_no_limit_but_ours() -> None:
 def test_whoever_would_wait_too_long_is_refused_with_the_expected_wait() -> None:
     admission = Admission(max_wait_s=0.5)
     admission.tick(load(), [], now_s=0.0)
-    assert admission.refusal(0) is None
-    refusal = admission.refusal(100)
+    assert admission.refusal(0, 40) is None
+    refusal = admission.refusal(100, 40)
     assert refusal is not None
-    assert refusal.retry_after_s == pytest.approx(101 * 5 / admission.places, abs=0.1)
-    assert Admission(max_wait_s=None).refusal(10_000) is None
+    assert refusal.retry_after_s == pytest.approx(101 * 5 / 40, abs=0.1)
+    few = admission.refusal(0, 4)
+    assert few is not None
+    assert few.retry_after_s == pytest.approx(5 / 4, abs=0.1)
+    assert Admission(max_wait_s=None).refusal(10_000, 40) is None
 
 
 def test_places_are_worked_out_once_a_tick() -> None:

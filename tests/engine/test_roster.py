@@ -129,3 +129,16 @@ def test_another_utterance_of_one_who_speaks_waits_like_everybody_else() -> None
     assert engine.status().waiting_requests == waiting + 1
     engine.submit(request(501, stream="s0"))
     assert engine._roster.requests["r501"].admitted, "but the next sentence of the same one does not"
+
+
+def test_where_a_model_has_few_slots_the_next_is_told_the_wait_for_one_of_them() -> None:
+    model = dataclasses.replace(tone.build(), slots=2)
+    engine, events = make_engine(model, executor=HeldExecutor())
+    for number in range(2):
+        engine.submit(request(number))
+    engine.submit(request(9))
+    engine.step()
+    (refused,) = [event for event in events if isinstance(event, RequestFinished)]
+    assert refused.request_id == "r9"
+    assert isinstance(refused.error, Overloaded)
+    assert refused.error.retry_after_s == pytest.approx(5 / 2, abs=0.1)
