@@ -15,12 +15,15 @@ import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 
 import numpy as np
 
+from bench import plot, results
 from bench.hosts import require_loopback
 from bench.listeners import silently
+from bench.results import Cell, Line, Plot, Result, Table
 from realtime_tts.assembly import serving
 from realtime_tts.client import Audio, ClientSession, connect
 from realtime_tts.clock import MonotonicClock
@@ -139,6 +142,14 @@ async def _fresh(url: str, tally: Tally) -> None:
                 return
 
 
+def latencies(tally: Tally) -> dict[str, list[float]]:
+    return {
+        "cancel to audio.cancelled": tally.latency_s,
+        "text to first sound, fresh connection": tally.fresh_s,
+        "text to first sound, right after a barge-in": tally.next_s,
+    }
+
+
 def told(tally: Tally) -> str:
     def row(name: str, seconds: list[float]) -> str:
         if not seconds:
@@ -149,12 +160,43 @@ def told(tally: Tally) -> str:
     lines = [
         f"{tally.cancels} cancels; frames of a cancelled context after its audio.cancelled: {tally.frames_after}",
         f"texts that do not add up: {tally.torn_texts}; errors: {len(tally.errors)}",
-        row("cancel to audio.cancelled", tally.latency_s),
-        row("text to first sound, fresh connection", tally.fresh_s),
-        row("text to first sound, right after a barge-in", tally.next_s),
+        *(row(name, seconds) for name, seconds in latencies(tally).items()),
         *tally.errors[:5],
     ]
     return "\n".join(lines)
+
+
+def reported(tally: Tally, conditions: dict[str, str]) -> Result:
+    measured = {name: [1000 * value for value in seconds] for name, seconds in latencies(tally).items() if seconds}
+    figures: list[tuple[Cell, ...]] = [
+        (name, len(values), *(float(np.percentile(values, q)) for q in (50, 99, 100)))
+        for name, values in measured.items()
+    ]
+    promises = (
+        ("frames of a cancelled context after its audio.cancelled", tally.frames_after),
+        ("texts that do not add up", tally.torn_texts),
+        ("errors", len(tally.errors)),
+    )
+    return Result(
+        bench="bench.barge_in",
+        title="Does a barge-in stop at once, and for good?",
+        headline=f"{tally.cancels} barge-ins: {tally.frames_after} frames came after the last word about them",
+        conditions=conditions,
+        tables=(
+            Table(f"What was broken, in {tally.cancels} barge-ins", ("promise", "times"), promises),
+            Table("How long it took", ("from and to", "n", "p50, ms", "p99, ms", "max, ms"), tuple(figures)),
+        ),
+        plots=(
+            Plot(
+                "How long it took, cumulative",
+                "ms",
+                "share of the barge-ins",
+                tuple(Line(name, tuple(plot.cdf(values))) for name, values in measured.items()),
+                logarithmic=True,
+            ),
+        ),
+        notes=tuple(tally.errors[:5]),
+    )
 
 
 async def _run(args: argparse.Namespace) -> Tally:
@@ -174,6 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-n", "--cancels", type=int, default=10_000, help="in all  [default: %(default)s]")
     parser.add_argument("-c", "--connections", type=int, default=4, help="[default: %(default)s]")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, help="write the figures, with the conditions")
     parser.add_argument("--allow-remote", action="store_true", help="let the server be on another machine")
     args = parser.parse_args(arguments)
     if args.cancels < 1 or args.connections < 1:
@@ -186,6 +229,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"Error: {error}\n")
         return 2
     sys.stdout.write(told(tally) + "\n")
+    if args.json:
+        conditions = results.conditions("bench.barge_in", arguments)
+        server = args.url or f"its own, tone as {args.profile}"
+        about = {"server": server, "load": f"{args.cancels} barge-ins over {args.connections} connections"}
+        args.json.write_bytes(results.dumps(reported(tally, conditions | about)))
     return 1 if tally.broken else 0
 
 

@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -77,7 +78,8 @@ def predicted(policy: str, args: argparse.Namespace, arrivals: Sequence[trace.Ar
     plan = simulate.Plan(mode="open", duration_s=args.duration, drain_s=args.drain, arrivals=tuple(arrivals))
     max_wait_s = None if args.max_wait < 0 else args.max_wait
     config = EngineConfig(scheduler=policy, max_wait_s=max_wait_s, max_requests=100_000)
-    return simulate.simulate(device, plan, config, label=f"{policy}, simulated", warm_up_s=args.warm_up)
+    run = simulate.simulate(device, plan, config, label=f"{policy}, simulated", warm_up_s=args.warm_up)
+    return replace(run, conditions=run.conditions | results.conditions("bench.compare_policies"))
 
 
 def arrivals_of(args: argparse.Namespace) -> list[trace.Arrival]:
@@ -163,6 +165,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--drain", type=float, default=30.0, help="seconds to let the last ones finish (30)")
     parser.add_argument("--warm-up", type=float, default=15.0, help="seconds that are not counted (15)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, help="write every request's figures, with the conditions")
     parser.add_argument("--report", type=Path, help="write a page with plots of all runs")
     return parser.parse_args(arguments)
 
@@ -173,6 +176,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(table([(run.label, run.summary()) for run in runs]))
     for line in (*ratios(runs), *agreement(runs)):
         print(line)
+    if args.json:
+        args.json.write_bytes(results.dumps_all(runs))
     if args.report:
         args.report.write_text(report.page(runs), "utf-8")
     return 0

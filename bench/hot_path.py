@@ -9,10 +9,13 @@ import argparse
 import asyncio
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 
+from bench import result_page, results
+from bench.results import Result, Table
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.api import AudioReady, EngineStatus, EventSink, ModelInfo, SynthesisRequest
 from realtime_tts.engine.chunking import Load
@@ -131,15 +134,38 @@ async def send_path() -> float:
     return (time.process_time() - began) / PACKETS * 1e6
 
 
-def main() -> None:
+def measured(arguments: Sequence[str] | None) -> Result:
+    lanes = ("a lane of its own", False), ("a shared lane", True)
+    decisions = tuple(
+        (streams, *(decision_us(streams, shared_lane=shared) for _name, shared in lanes))
+        for streams in (64, 256, 1024, 4096)
+    )
+    best_us = min(asyncio.run(send_path()) for _ in range(3))
+    return Result(
+        bench="bench.hot_path",
+        title="What do a decision and a message cost?",
+        headline=f"send path: {best_us:.1f} µs a packet",
+        conditions=results.conditions("bench.hot_path", arguments),
+        tables=(
+            Table("One decision of the scheduler, µs", ("streams", *(name for name, _shared in lanes)), decisions),
+            Table(
+                "The way of a packet",
+                ("from and to", "µs"),
+                (("the engine's event to the transport, 80 ms of PCM", best_us),),
+                "The best of three times so many packets.",
+            ),
+        ),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.parse_args()
-    print("streams  a lane of its own  a shared lane   (one decision, µs)")
-    for streams in (64, 256, 1024, 4096):
-        own_us, shared_us = (decision_us(streams, shared_lane=shared) for shared in (False, True))
-        print(f"{streams:>7}  {own_us:>17.1f}  {shared_us:>13.1f}")
-    best = min(asyncio.run(send_path()) for _ in range(3))
-    print(f"send path: {best:.1f} µs a packet (best of 3; event to transport, 80 ms of PCM)")
+    parser.add_argument("--json", type=Path, help="write the figures, with the conditions")
+    args = parser.parse_args(arguments)
+    result = measured(arguments)
+    print(result_page.as_text(result))
+    if args.json:
+        args.json.write_bytes(results.dumps(result))
 
 
 if __name__ == "__main__":

@@ -5,21 +5,18 @@ of words it got wrong.  DNSMOS rates how natural it sounds, from 1 to 5.  Needs 
 """
 
 import argparse
-import json
-import os
-import platform
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import soxr
 
+from bench import results
+from bench.results import Result, Table
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.engine.chunking import ChunkPlan
@@ -179,24 +176,21 @@ def print_table(rows: Sequence[Row]) -> None:
         )
 
 
-def conditions(args: argparse.Namespace, model: Model) -> dict[str, Any]:
-    git = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return {
-        "command": ["python", "-m", "bench.kokoro_quality", *sys.argv[1:]],
-        "commit": git.stdout.strip(),
-        "machine": platform.machine(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "threads": args.threads,
-        "chunk_plan": asdict(model.chunk_plan),
-    }
+def reported(rows: Sequence[Row], conditions: dict[str, str]) -> Result:
+    columns = ("sentences", "mode", "voice", "WER", "DNSMOS overall", "signal", "first sound, ms", "RTF")
+    return Result(
+        bench="bench.kokoro_quality",
+        title="Is the embedded voice understood, and natural?",
+        headline="passed" if passed(rows) else "NOT passed",
+        conditions=conditions,
+        tables=(Table("Judged by Whisper (WER) and DNSMOS", columns, tuple(map(astuple, rows))),),
+        notes=(f"Passes where streamed ordinary sentences reach WER <= {MAX_WER} and DNSMOS overall >= {MIN_DNSMOS}.",),
+    )
 
 
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text("utf-8").splitlines() if cpuinfo.exists() else []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
+def passed(rows: Sequence[Row]) -> bool:
+    streamed = [row for row in rows if row.sentences == "ordinary" and row.mode == "streamed"]
+    return all(row.wer <= MAX_WER and row.dnsmos_overall >= MIN_DNSMOS for row in streamed)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -226,10 +220,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     print_table(rows)
     if args.json:
-        report = {"conditions": conditions(args, model), "rows": [asdict(row) for row in rows]}
-        args.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    streamed = [row for row in rows if row.sentences == "ordinary" and row.mode == "streamed"]
-    return 0 if all(row.wer <= MAX_WER and row.dnsmos_overall >= MIN_DNSMOS for row in streamed) else 1
+        conditions = results.conditions("bench.kokoro_quality", arguments)
+        about = {"threads": str(args.threads), "chunks": ", ".join(map(str, model.chunk_plan.sizes))}
+        args.json.write_bytes(results.dumps(reported(rows, conditions | about)))
+    return 0 if passed(rows) else 1
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ Point = tuple[float, float]
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 52, 24, 14, 44
 
-COLOURS = ("#1f6feb", "#d9480f", "#2b8a3e", "#862e9c", "#0b7285", "#5f3dc4")
-INK, FAINT, GRID, ALARM = "#1b1f24", "#6a737d", "#e6e8eb", "#c92a2a"
+# Of the page, which has one of each for the light and for the dark.
+COLOURS = tuple(f"var(--series-{number})" for number in range(6))
+INK, FAINT, GRID, ALARM = "var(--ink)", "var(--faint)", "var(--grid)", "var(--alarm)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Axis:
     high: float
     logarithmic: bool = False
     text: Callable[[float], str] = plainly
+    at: Sequence[float] = ()
+    """Where its ticks stand, in the place of round numbers."""
 
     def __post_init__(self) -> None:
         if not self.low < self.high or (self.logarithmic and self.low <= 0):
@@ -50,6 +53,8 @@ class Axis:
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float]:
+        if self.at:
+            return list(self.at)
         return _decades(self.low, self.high) if self.logarithmic else _steps(self.low, self.high)
 
 
@@ -63,6 +68,11 @@ def line_axis(
     step = _round_step((highest - lowest) or 1.0)
     high = max(math.ceil(highest / step - 1e-9), math.floor(lowest / step) + 1) * step
     return Axis(label, math.floor(lowest / step) * step, high, text=text)
+
+
+def named_axis(label: str, names: Sequence[str]) -> Axis:
+    """An axis of things that are no numbers: the first stands at 0, the next at 1, and so on."""
+    return Axis(label, -0.5, len(names) - 0.5, text=lambda value: names[round(value)], at=range(len(names)))
 
 
 def log_axis(label: str, values: Sequence[float], *, low: float, high: float) -> Axis:
@@ -91,11 +101,12 @@ def chart(
     marks: Sequence[tuple[float, str]] = (),
     bands: Sequence[tuple[float, float]] = (),
     steps: bool = False,
+    dots: bool = False,
     floor: float | None = None,
 ) -> str:
     """An SVG element.  `marks` are vertical lines with a word, `bands` are alarming stretches of x.
 
-    `steps` holds each value until the next; below `floor`, the ground is tinted.
+    `steps` holds each value until the next; `dots` shows each point; below `floor`, the ground is tinted.
     """
 
     def at(point: Point) -> Point:
@@ -129,10 +140,41 @@ def chart(
         pixels = [at(point) for point in (_stepped(one.points) if steps else one.points)]
         path = " ".join(f"{px:.1f},{py:.1f}" for px, py in pixels)
         dash = ' stroke-dasharray="5 4"' if one.dashed else ""
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{_colour(one)}" stroke-width="2"{dash}/>')
+        style = f"fill:none;stroke:{_colour(one)}"
+        parts.append(f'<polyline points="{path}" style="{style}" stroke-width="2"{dash}/>')
+        if dots:
+            parts += [f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3" style="fill:{_colour(one)}"/>' for px, py in pixels]
     parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, x.label))
     parts.append("</svg>")
     return "".join(parts)
+
+
+BAR_HEIGHT, BAR_NAME, BAR_VALUE = 30, 150, 60
+"""The height of a row, and what lies left and right of it."""
+
+
+def bars(title: str, rows: Sequence[tuple[str, float, float | None, float | None, str]]) -> str:
+    """An SVG element of (name, value, low, high, the value in words): lying bars from 0, each with its range."""
+    reach = max((value for _name, *values, _words in rows for value in values if value is not None), default=0.0)
+    width = WIDTH - BAR_NAME - BAR_VALUE
+
+    def at(value: float) -> float:
+        return BAR_NAME + (value / reach if reach > 0 else 0.0) * width
+
+    parts = [f'<svg viewBox="0 0 {WIDTH} {len(rows) * BAR_HEIGHT}" role="img" aria-label="{escape(title)}">']
+    for number, (name, value, low, high, words) in enumerate(rows):
+        top_px, middle_px = number * BAR_HEIGHT, (number + 0.5) * BAR_HEIGHT
+        colour = COLOURS[number % len(COLOURS)]
+        parts.append(_text(BAR_NAME - 10, middle_px + 4, name, anchor="end", colour=INK))
+        parts.append(
+            f'<rect x="{BAR_NAME}" y="{top_px + 6}" width="{max(1.0, at(value) - BAR_NAME):.1f}"'
+            f' height="{BAR_HEIGHT - 12}" rx="3" style="fill:{colour}" opacity="0.85"/>'
+        )
+        if low is not None and high is not None and high > low:
+            parts.append(_line((at(low), middle_px), (at(high), middle_px), INK))
+            parts += [_line((at(end), middle_px - 5), (at(end), middle_px + 5), INK) for end in (low, high)]
+        parts.append(_text(at(max(value, high or value)) + 8, middle_px + 4, words, anchor="start", colour=INK))
+    return "".join([*parts, "</svg>"])
 
 
 def legend(series: Sequence[Series]) -> str:
@@ -159,16 +201,18 @@ def _colour(series: Series) -> str:
 def _line(start: Point, end: Point, colour: str, dash: str = "") -> str:
     dashes = f' stroke-dasharray="{dash}"' if dash else ""
     return (
-        f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}" stroke="{colour}"{dashes}/>'
+        f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}"'
+        f' style="stroke:{colour}"{dashes}/>'
     )
 
 
 def _box(x: float, y: float, width: float, height: float) -> str:
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{ALARM}" opacity="0.1"/>'
+    size = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    return f'<rect {size} style="fill:{ALARM}" opacity="0.1"/>'
 
 
 def _text(x: float, y: float, words: str, anchor: str = "middle", colour: str = FAINT) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{escape(words)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" style="fill:{colour}">{escape(words)}</text>'
 
 
 def _round_step(extent: float) -> float:

@@ -24,9 +24,10 @@ import msgspec
 import numpy as np
 import torch
 
+from bench import results
 from bench.qwen3_tts_ours import LANGUAGE, SAMPLE_RATE_HZ, SPEAKER, Ours, Take
 from bench.qwen3_tts_weights import SIZES, write_model
-from bench.results import conditions
+from bench.results import Result, Table, conditions
 from realtime_tts.engine.models.qwen3_tts.code2wav import flops_per_frame
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecDecoderConfig
 from realtime_tts.engine.models.qwen3_tts.config import (
@@ -307,6 +308,35 @@ def print_report(report: Report) -> None:
         print(f"{'met   ' if target.met else 'MISSED'} {target.name}: {target.value:.2f} (>= {target.at_least:g})")
 
 
+def as_result(report: Report) -> Result:
+    """The same for `bench.report`."""
+    sides = [("ours", report.ours)] + ([("reference", report.reference)] if report.reference else [])
+    rows = tuple(
+        (name, one.ttfp_s * 1000, one.rtf, one.cpu_rtf, one.batch_throughput, one.batch_ttfp_s * 1000)
+        for name, one in sides
+    )
+    columns = ("medians", "first sound, ms", "RTF", "CPU, s/s", f"c={BATCH}, s/s", f"c={BATCH}, first sound, ms")
+    targets = tuple((one.name, one.value, one.at_least, "met" if one.met else "MISSED") for one in report.targets)
+    tables = [Table("The same requests, in turns", columns, rows)]
+    tables += [Table("Targets", ("ours by theirs", "measured", "at least", ""), targets)] if targets else []
+    notes = [
+        f"a step of the Talker at c=1 reads {report.step.bytes_read / 1e6:.0f} MB at {report.step.share:.0%} of the"
+        f" {report.step.bandwidth_bytes_per_s / 1e9:.1f} GB/s of a large copy"
+    ]
+    if (parity := report.parity) is not None:
+        notes.append(f"the same seed's sound differs by {parity.peak_difference:.1e}, its peak {parity.peak:.2f}")
+    return Result(
+        bench="bench.qwen3_tts_vs_reference",
+        title="Is our Qwen3-TTS faster than the reference?",
+        headline=f"{sum(one.met for one in report.targets)} of {len(report.targets)} targets met"
+        if report.targets
+        else "the reference was not measured",
+        conditions=report.conditions,
+        tables=tuple(tables),
+        notes=tuple(notes),
+    )
+
+
 def positive(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"must be positive, got {number}")
@@ -330,6 +360,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the Talker")
     parser.add_argument("--copy-megabytes", type=positive, default=400, help="copied to measure the memory")
     parser.add_argument("--json", type=Path, help="also write the figures here")
+    parser.add_argument("--result", type=Path, help="and here, for bench.report")
     parsed = parser.parse_args(arguments)
     parsed.given = sys.argv[1:] if arguments is None else list(arguments)
     return parsed
@@ -344,6 +375,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print_report(report)
     if args.json:
         args.json.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
+    if args.result:
+        args.result.write_bytes(results.dumps(as_result(report)))
     return 0 if all(target.met for target in report.targets) else 1
 
 

@@ -28,18 +28,19 @@ class Size:
     codec_hidden: int
     codec_layers: int
     codec_channels: int
-
-    @property
-    def inner(self) -> int:
-        return 3 * self.hidden
+    predictor_hidden: int | None = None
+    """Where the code predictor's is not the Talker's."""
 
 
 SIZES = {
     "tiny": Size(64, 2, 4, 2, 16, 2, 24, 16, 2, 64),
+    "quarter": Size(256, 7, 4, 2, 64, 3, 256, 128, 4, 384),
     "half": Size(512, 14, 8, 4, 64, 5, 512, 256, 8, 768),
     "0.6B": Size(1024, 28, 16, 8, 128, 5, 1024, 512, 8, 1536),
+    "1.7B": Size(2048, 28, 16, 8, 128, 5, 1024, 512, 8, 1536, predictor_hidden=1024),
 }
-"""`half` halves the width and the depth of the 0.6B; only `0.6B` has the published shapes (but few words)."""
+"""`half` and `quarter` divide the width and the depth of the 0.6B; only `0.6B` and `1.7B` have published shapes, but
+few words."""
 
 
 def write_model(directory: Path, size: Size) -> None:
@@ -48,11 +49,13 @@ def write_model(directory: Path, size: Size) -> None:
     path = directory / "config.json"
     config = json.loads(path.read_text("utf-8"))
     talker = config["talker_config"]
-    talker |= _stack(size) | {"num_hidden_layers": size.layers, "text_hidden_size": 2 * size.hidden}
+    text_hidden = min(2 * size.hidden, 2048)
+    talker |= _stack(size, size.hidden) | {"num_hidden_layers": size.layers, "text_hidden_size": text_hidden}
     half = size.head_dim // 2
     sections = [half - 2 * (half // 3), half // 3, half // 3]
     talker["rope_scaling"] |= {"mrope_section": sections}
-    talker["code_predictor_config"] |= _stack(size) | {"num_hidden_layers": size.predictor_layers}
+    predictor = _stack(size, size.predictor_hidden or size.hidden) | {"num_hidden_layers": size.predictor_layers}
+    talker["code_predictor_config"] |= predictor
     path.write_text(json.dumps(config), "utf-8")
     generator = torch.Generator().manual_seed(0)
     shapes = make_checkpoint.shapes(config)
@@ -63,10 +66,10 @@ def write_model(directory: Path, size: Size) -> None:
     _write_codec(directory / "speech_tokenizer", size)
 
 
-def _stack(size: Size) -> dict[str, int]:
+def _stack(size: Size, hidden: int) -> dict[str, int]:
     return {
-        "hidden_size": size.hidden,
-        "intermediate_size": size.inner,
+        "hidden_size": hidden,
+        "intermediate_size": 3 * hidden,
         "num_attention_heads": size.heads,
         "num_key_value_heads": size.kv_heads,
         "head_dim": size.head_dim,

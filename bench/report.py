@@ -1,94 +1,119 @@
-"""A page that shows how the listeners fared: one HTML file with its plots inside, which needs nothing else.
+"""A page of what the benches have found: one HTML file with its plots inside, which needs nothing else.
 
     python -m bench.report a.json b.json --output report.html
 
-compares runs that `bench.load --json` has written.
+Takes what any bench has written by --json.  Load runs of one bench are compared with each other.
 """
 
 import argparse
 import math
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import pairwise
 from pathlib import Path
 
-from bench import plot, results
+from bench import plot, result_page, results
+from bench.page import document, facts, figure
 from bench.plot import Axis, Point, Series
-from bench.results import Run
+from bench.results import Result, Run
 from bench.summary import COLUMNS, Outcome, Packet, Summary, cells, ms, percentile
 
 LEAD_STEP_S = 0.1
 
-STYLE = """
-:root { color-scheme: light; }
-body { font: 15px/1.5 system-ui, "Segoe UI", Roboto, "Helvetica Neue", sans-serif; color: #1b1f24; background: #f6f7f9;
-  margin: 0; }
-main { max-width: 1200px; margin: 0 auto; padding: 32px 24px 48px; }
-h1 { font-size: 26px; line-height: 1.25; margin: 0 0 4px; letter-spacing: -0.01em; }
-h2 { font-size: 16px; margin: 0 0 2px; }
-p { margin: 0; }
-.sub, .card p, figcaption { color: #6a737d; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; margin: 22px 0 12px; }
-.card { background: #fff; border: 1px solid #e1e4e8; border-radius: 10px; padding: 16px 18px; }
-.tiles .card { padding: 12px 16px; }
-.tiles b { display: block; font-size: 24px; line-height: 1.3; font-weight: 650; color: #1b1f24; }
-.bad b { color: #c92a2a; }
-.good b { color: #2b8a3e; }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 12px; margin: 12px 0; }
-.plots p { font-size: 13.5px; }
-svg { width: 100%; height: auto; display: block; margin-top: 8px; }
-svg text { font: 11.5px system-ui, sans-serif; font-variant-numeric: tabular-nums; }
-.legend { margin-top: 4px; font-size: 13px; }
-.key { margin-right: 16px; white-space: nowrap; }
-.key i { display: inline-block; width: 20px; margin-right: 6px; vertical-align: middle; }
-.wide { overflow-x: auto; margin: 12px 0; }
-h1 + .sub + .wide { margin-top: 22px; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 13.5px; }
-th, td { text-align: right; padding: 6px 8px; border-bottom: 1px solid #e6e8eb; white-space: nowrap; }
-th { font-weight: 600; color: #6a737d; }
-th:first-child, td:first-child { text-align: left; padding-left: 0; }
-th:last-child, td:last-child { padding-right: 0; }
-tr:last-child td { border-bottom: 0; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 18px; margin: 8px 0 0; font-size: 13.5px; }
-dt { color: #6a737d; }
-dd { margin: 0; overflow-wrap: anywhere; }
-"""
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one bench has found, as it stands in the page."""
+
+    title: str
+    headline: str
+    body: str
 
 
-def page(runs: Sequence[Run]) -> str:
-    """The whole page, for one run or several that are compared."""
-    if not runs:
+def page(found: Sequence[Run | Result]) -> str:
+    """The whole page: of one bench, or of several below a list of them."""
+    if not found:
         raise ValueError("there is no run to report on")
+    common = shared([each.conditions for each in found]) if len(found) > 1 else {}
+    parts = list(_parts(found, common))
+    if len(parts) == 1:
+        (part,) = parts
+        return document(
+            part.title,
+            f'<h1>{escape(part.title)}</h1>\n<p class="sub">{escape(part.headline)}</p>\n{part.body}{_same(common)}',
+        )
+    contents = "".join(
+        f'<a class="card" href="#part-{number}"><b>{escape(part.title)}</b><p>{escape(part.headline)}</p></a>'
+        for number, part in enumerate(parts)
+    )
+    sections = "\n".join(
+        f'<section class="part" id="part-{number}"><h2>{escape(part.title)}</h2>'
+        f'<p class="sub">{escape(part.headline)}</p>\n{part.body}</section>'
+        for number, part in enumerate(parts)
+    )
+    return document(
+        "What the benches have found",
+        f'<h1>What the benches have found</h1>\n<p class="sub">{len(parts)} questions, and what was measured. Each part'
+        f" names the command that measures it again.</p>\n"
+        f'<nav class="tiles contents">{contents}</nav>{_same(common)}\n{sections}',
+    )
+
+
+def shared(conditions: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Those that are the same in all."""
+    first, *others = conditions
+    return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+
+
+def _same(common: Mapping[str, str]) -> str:
+    return f'<section class="card wide"><h2>Where all was measured</h2>{facts(common)}</section>' if common else ""
+
+
+def _parts(found: Sequence[Run | Result], common: Mapping[str, str]) -> Iterator[Part]:
+    """A part for each result, and one for all runs of a bench, in the order in which they came."""
+    by_bench: dict[str, list[Run]] = {}
+    for each in found:
+        if isinstance(each, Run):
+            by_bench.setdefault(_bench_of(each), []).append(each)
+    for each in found:
+        if isinstance(each, Result):
+            left = {name: value for name, value in each.conditions.items() if name not in common}
+            yield Part(each.title, each.headline, result_page.body(each, left))
+        elif runs := by_bench.pop(_bench_of(each), None):
+            bench = _bench_of(each)
+            title = "Did any listener run dry?"
+            yield _runs_part(title if not bench or len(found) == len(runs) else f"{title} ({bench})", runs, common)
+
+
+def _bench_of(run: Run) -> str:
+    """The module that has measured it, as its command says; empty where that is none."""
+    _python, _m, module, *_arguments = [*run.conditions.get("command", "").split(), "", "", ""]
+    return module
+
+
+def _runs_part(title: str, runs: Sequence[Run], common: Mapping[str, str]) -> Part:
     summaries = [run.summary() for run in runs]
     plots = [_underrun_plot(runs), _ttfp_plot(runs)]
     for number, run in enumerate(runs):
         name = f" · {run.label}" if len(runs) > 1 else ""
         plots += [_lead_plot(run, number, name), _timeline_plot(run, number, name)]
     tiles = _tiles(runs[0], summaries[0]) if len(runs) == 1 else ""
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Continuity under load: {escape(", ".join(run.label for run in runs))}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<main>
-<h1>Did any listener run dry?</h1>
-<p class="sub">{escape(_headline(runs, summaries))}</p>
-{tiles}
-<section class="card wide">{_table(runs, summaries)}</section>
+    both = shared([run.conditions for run in runs]) if len(runs) > 1 else {}
+    of_all = {name: value for name, value in both.items() if name not in common}
+    all_of_them = f'<section class="card wide"><h2>How all of them were measured</h2>{facts(of_all)}</section>'
+    return Part(
+        title,
+        _headline(runs, summaries),
+        f"""{tiles}
+<section class="card wide load">{_table(runs, summaries)}</section>
 <div class="plots">
 {"".join(plots)}
 </div>
-{"".join(_conditions(run, summary) for run, summary in zip(runs, summaries, strict=True))}
-</main>
-</body>
-</html>
-"""
+{all_of_them if of_all else ""}
+{"".join(_conditions(run, summary, {**common, **both}) for run, summary in zip(runs, summaries, strict=True))}""",
+    )
 
 
 # -- Words and numbers -------------------------------------------------------------------------------------------------
@@ -131,27 +156,24 @@ def _table(runs: Sequence[Run], summaries: Sequence[Summary]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def _conditions(run: Run, summary: Summary) -> str:
+def _conditions(run: Run, summary: Summary, common: Mapping[str, str]) -> str:
     ttfp, underrun = summary.ttfp_difference_s, summary.underrun_difference_s
     agreement = {
         "client and server differ by": f"TTFP p50 {ms(ttfp.p50)} ms, p99 {ms(ttfp.p99)} ms;"
         f" underrun p50 {ms(underrun.p50)} ms, p99 {ms(underrun.p99)} ms"
     }
     told = agreement if ttfp.p50 is not None else {}
-    facts = "".join(
-        f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in (told | run.conditions).items()
-    )
-    return f'<section class="card wide"><h2>How {escape(run.label)} was measured</h2><dl>{facts}</dl></section>'
+    left = {name: value for name, value in run.conditions.items() if name not in common}
+    if not (told | left):
+        return ""
+    return f'<section class="card wide"><h2>How {escape(run.label)} was measured</h2>{facts(told | left)}</section>'
 
 
 # -- Plots -------------------------------------------------------------------------------------------------------------
 
 
 def _card(title: str, words: str, drawing: str, series: Sequence[Series] = ()) -> str:
-    keys = plot.legend(series) if len(series) > 1 else ""
-    return (
-        f'<figure class="card" style="margin:0"><h2>{escape(title)}</h2><p>{escape(words)}</p>{keys}{drawing}</figure>'
-    )
+    return figure(title, words, drawing, plot.legend(series) if len(series) > 1 else "")
 
 
 def _percent_axis() -> Axis:
@@ -292,7 +314,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench.report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("runs", nargs="+", type=Path, help="files that bench.load --json has written")
+    parser.add_argument("files", nargs="+", type=Path, help="files that benches have written by --json")
     parser.add_argument("--output", type=Path, default=Path("report.html"), help="default: %(default)s")
     return parser.parse_args(arguments)
 
@@ -300,8 +322,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     args = parse(arguments)
     try:
-        runs = [results.loads(path.read_bytes()) for path in args.runs]
-        args.output.write_text(page(runs), encoding="utf-8")
+        found = [each for path in args.files for each in results.loads_any(path.read_bytes())]
+        args.output.write_text(page(found), encoding="utf-8")
     except (OSError, ValueError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2

@@ -22,10 +22,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import msgspec
-
 from bench import report, results, trace
-from bench.results import Run, RunFile
+from bench.results import Run
 from bench.summary import Outcome, Packet, Status, judge, table
 from bench.texts import pick_text, spoken_s
 from bench.trace import Arrival
@@ -279,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(table([(run.label, run.summary()) for run in runs]))
     print(f"({time.perf_counter() - began:.1f} s of real time)", file=sys.stderr)
     if args.json:
-        args.json.write_bytes(msgspec.json.encode([RunFile(run, run.summary()) for run in runs]))
+        args.json.write_bytes(results.dumps_all(runs))
     if args.report:
         args.report.write_text(report.page(runs), "utf-8")
     return 0

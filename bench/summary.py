@@ -272,9 +272,9 @@ def _mean_speaking(outcomes: Iterable[Outcome], from_s: float, to_s: float) -> f
 COLUMNS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("underrun p50/p95/p99 ms", lambda summary: _triple_ms(summary.underrun_s)),
     ("TTFP p50/p95/p99 ms", lambda summary: _triple_ms(summary.ttfp_s)),
-    ("ok", lambda summary: _share(summary.ok_share)),
+    ("ok", lambda summary: percent(summary.ok_share)),
     ("RTF", lambda summary: "-" if summary.rtf_median is None else f"{summary.rtf_median:.3f}"),
-    ("refused", lambda summary: f"{summary.refused} ({_share(summary.refused_share)})"),
+    ("refused", lambda summary: f"{summary.refused} ({percent(summary.refused_share)})"),
     ("failed", lambda summary: str(summary.failed)),
     ("unfinished", lambda summary: str(summary.unfinished)),
     ("speaking", lambda summary: f"{summary.mean_speaking:.1f}"),
@@ -311,7 +311,7 @@ def _triple_ms(values: Percentiles) -> str:
     return "/".join(ms(value) for value in (values.p50, values.p95, values.p99))
 
 
-def _share(share: float | None) -> str:
+def percent(share: float | None) -> str:
     if share is None:
         return "-"
     # Never rounded up to a promise that was not kept: 99.96% is not 100%.

@@ -82,7 +82,7 @@ class Take:
             case SessionDone(continuity=continuity):
                 ttfp_s = None if continuity.ttfp_ms is None else continuity.ttfp_ms / 1000
                 self._server = ServerFigures(ttfp_s, continuity.max_underrun_ms / 1000)
-                self._end(Status.OK, "", now_s)
+                self.finish(now_s)
 
     def on_closed(self, close_code: int | None, reason: str, now_s: float) -> None:
         """The connection has ended before the utterance had."""
@@ -99,6 +99,10 @@ class Take:
         if self._retry_after_s is None:  # a close that follows says nothing of it
             self._retry_after_s = retry_after_s
         self._end(Status.REFUSED, reason, now_s)
+
+    def finish(self, now_s: float) -> None:
+        """All of it has come."""
+        self._end(Status.OK, "", now_s)
 
     def fail(self, reason: str, now_s: float) -> None:
         self._end(Status.FAILED, reason, now_s)

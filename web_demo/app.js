@@ -1,15 +1,33 @@
-// Wires the page: buttons and keys to the speaker, the speaker's state to what is shown.  Nothing else lives here.
+// Puts the page together: who knows whom, and what is shown when the speaker tells of a change.
 
-import { BufferMeter } from "./buffer-meter.js";
+import { Api } from "./api.js";
+import { BargeIn } from "./barge-in.js";
 import { SpeechClient } from "./client.js";
+import { ClonePanel } from "./clone-panel.js";
+import { ComparePanel } from "./compare-panel.js";
+import { Composer } from "./composer.js";
+import { Continuity } from "./continuity.js";
+import { element, note } from "./dom.js";
+import { Inspector } from "./inspector.js";
+import { KeepPanel } from "./keep-panel.js";
+import { KeyDialog } from "./key-dialog.js";
+import { LoadPanel } from "./load-panel.js";
+import { BadNetwork } from "./network.js";
+import { NetworkPanel } from "./network-panel.js";
 import { Player } from "./player.js";
-import { SentenceList } from "./sentence-list.js";
 import { Speaker } from "./speaker.js";
-import { groupVoices, measuresInWords, ms, seconds, unreachableInWords } from "./words.js";
+import { Stage } from "./stage.js";
+import { Tabs } from "./tabs.js";
+import { TextsPanel } from "./texts-panel.js";
+import { TORTURE_TEXTS } from "./torture-texts.js";
+import { Voices } from "./voices.js";
+import { showWaterfall } from "./waterfall.js";
+import { linkInWords, measuresInWords, timingsInWords, unreachableInWords } from "./words.js";
 
 const STATUS = {
   connecting: "Connecting…",
   waiting: "Waiting for the first sound…",
+  listening: "Waiting for more text…",
   speaking: "Speaking",
   rebuffering: "A gap: waiting for more sound…",
   spoken: "All spoken",
@@ -17,68 +35,149 @@ const STATUS = {
   failed: "Not spoken to the end",
   silent: "Nothing was spoken",
 };
-const MEASURES_EVERY_MS = 200; // numbers that change faster cannot be read
+const FIGURES_EVERY_MS = 200; // numbers that change faster cannot be read
 const RETRY_MS = [1000, 2000, 4000, 8000];
+const OTHERS_SAY = TORTURE_TEXTS.filter(({ name }) => ["Numbers", "One long sentence", "Tongue twister"].includes(name));
 
-const element = (id) => document.getElementById(id);
-const here = (path) => new URL(path, document.baseURI); // relative, so that the page works behind a path prefix
-
-const socketUrl = here("v1/audio/speech/stream");
-socketUrl.protocol = socketUrl.protocol === "https:" ? "wss:" : "ws:";
-
+const api = new Api({ base: document.baseURI, storage: sessionStorage });
 const player = new Player();
-const speaker = new Speaker({
-  client: new SpeechClient({ url: socketUrl.href }),
-  player,
-  probe: () => fetch(here("readyz"), { cache: "no-store" }).then(({ status }) => status, () => null),
+const network = new BadNetwork({ seed: 1 });
+const speakers = new Set();
+
+function makeSpeaker(scheduler, line = null) {
+  const client = new SpeechClient({ url: api.socketUrl(scheduler), token: api.token, network: line });
+  const made = new Speaker({ client, player, probe: () => api.probe() });
+  speakers.add(made);
+  const retire = () => {
+    client.close();
+    speakers.delete(made);
+  };
+  return { speaker: made, retire };
+}
+
+function load(scheduler) {
+  const config = { voice: element("voice").value || null };
+  return { url: api.socketUrl(scheduler), token: api.token, texts: OTHERS_SAY.map(({ text }) => text), config };
+}
+
+player.onstats = (stats) => {
+  for (const each of speakers) each.hear(stats);
+};
+
+const { speaker } = makeSpeaker(null, network);
+const voices = new Voices();
+const composer = new Composer({ speaker, config: () => voices.config });
+const continuity = new Continuity(speaker);
+const stage = new Stage(element("stage"));
+const inspector = new Inspector();
+const tabs = new Tabs(element("tabs"));
+const networkPanel = new NetworkPanel({ network, speaker });
+new LoadPanel(() => load(null));
+const bargeIn = new BargeIn({
+  speaker,
+  stop(atMs) {
+    composer.stop(atMs);
+  },
 });
-const meter = new BufferMeter(element("meter"));
-const sentences = new SentenceList(element("sentences"));
-let measuredAtMs = -Infinity;
+const comparePanel = new ComparePanel({
+  makeSpeaker,
+  load,
+  compose: () => ({ text: composer.text, config: voices.config }),
+  onstart: () => composer.stop(performance.now()),
+});
+const textsPanel = new TextsPanel((text, atMs) => {
+  composer.text = text;
+  composer.speak(atMs);
+});
+new KeepPanel({
+  speaker,
+  player,
+  present: () => ({ config: voices.config, text: composer.text, url: api.socketUrl(), keyed: api.hasKey }),
+});
+new ClonePanel({
+  api,
+  async onvoice(name) {
+    await loadServer();
+    voices.choose(name);
+  },
+});
+const keyDialog = new KeyDialog({ api, onkey: () => loadServer() });
+api.onlocked = () => keyDialog.open();
+speaker.client.on("message", (message) => inspector.add(message));
+speaker.client.on("error", ({ code }) => {
+  if (code === "unauthorized") keyDialog.open();
+});
 
 // Read-only, for tests and the curious.
 Object.defineProperty(window, "rtts", { get: () => Object.freeze(speaker.snapshot) });
-
-function speak(event) {
-  const text = element("text").value.trim();
-  if (text === "") {
-    showProblem("There is nothing to say yet. Please type a sentence first.");
-    element("text").focus();
-    return;
-  }
-  sentences.clear();
-  meter.clear();
-  speaker.speak({ text, voice: element("voice").value, askedAtMs: event.timeStamp });
-  showProblem(null);
-  showMeasures();
-}
 
 // -- Showing ------------------------------------------------------------------------------------------------------
 
 const SHOW = {
   state: showState,
-  problem: () => showProblem(speaker.snapshot.problem ?? speaker.snapshot.warning),
+  problem: () => note(element("problem"), speaker.snapshot.problem ?? speaker.snapshot.warning),
   server: showServer,
-  sentence: showSentences,
-  packet: () => meter.packet(),
+  link: showLink,
+  text: showStage,
+  sentence: showStage,
+  packet: () => continuity.packet(),
   stats: showStats,
+  report: showReport,
+  cut: showCut,
 };
 speaker.onchange = (what) => SHOW[what]();
+let shownAtMs = -Infinity;
+let following = 0; // the next frame in which words light up
+
+composer.onspeak = () => {
+  comparePanel.stop();
+  continuity.clear();
+  note(element("said-note"), null);
+  note(element("cut-note"), null);
+  showStage();
+  // On a phone the text that lights up lies below the fold.
+  if (matchMedia("(max-width: 60rem)").matches) element("stage").parentElement.scrollIntoView({ block: "nearest" });
+};
 
 function showState() {
-  const { state, outcome, played_ms } = speaker.snapshot;
+  const { outcome, played_ms, awaits_text } = speaker.snapshot;
   const ended = outcome === "failed" && played_ms === 0 ? "silent" : outcome;
-  const shown = state === "idle" ? (ended ?? "idle") : state;
+  const { state } = speaker;
+  const shown = state === "idle" ? (ended ?? "idle") : state === "waiting" && played_ms > 0 && awaits_text ? "listening" : state;
   element("status").textContent = STATUS[shown];
   element("status").dataset.state = shown;
   element("stop").setAttribute("aria-disabled", String(!speaker.isBusy));
-  meter.running = speaker.isBusy;
-  if (!speaker.isBusy) showMeasures();
+  continuity.running = speaker.isBusy;
+  if (speaker.isBusy) {
+    cancelAnimationFrame(following);
+    following = requestAnimationFrame(follow);
+    return;
+  }
+  if (outcome === "stopped") showCut();
+  else showStage();
+  showFigures();
 }
 
-function showProblem(problem) {
-  element("problem").textContent = problem ?? "";
-  element("problem").hidden = problem === null;
+/** Words light up when they are heard: at every frame, not only when stats come. */
+function follow() {
+  if (!speaker.isBusy) return;
+  showStage();
+  following = requestAnimationFrame(follow);
+}
+
+function showStage() {
+  const { run } = speaker;
+  if (run === null) return;
+  stage.update(run, speaker.playedSamples);
+  note(element("said-note"), timingsInWords(run.timeline.sentences.map(({ timings }) => timings)));
+}
+
+function showCut() {
+  const { run } = speaker;
+  if (run.outcome !== "stopped") return;
+  stage.update(run, speaker.playedSamples);
+  stage.cut(run.heard);
+  bargeIn.show();
 }
 
 function showServer() {
@@ -86,72 +185,79 @@ function showServer() {
   element("server").textContent = [model, sample_rate && `${sample_rate / 1000} kHz`].filter(Boolean).join(" · ");
 }
 
-function showSentences() {
-  element("said-hint").hidden = true;
-  element("sentences").hidden = false;
-  sentences.update(speaker.timeline, speaker.playedSamples);
+function showLink() {
+  const { state } = speaker.client;
+  element("link").textContent = linkInWords(state);
+  element("link").dataset.state = state;
 }
 
 function showStats() {
-  meter.depth(speaker.snapshot);
-  sentences.update(speaker.timeline, speaker.playedSamples);
-  if (performance.now() - measuredAtMs > MEASURES_EVERY_MS || !speaker.isBusy) showMeasures();
+  continuity.stats();
+  if (performance.now() - shownAtMs > FIGURES_EVERY_MS || !speaker.isBusy) showFigures();
 }
 
-function showMeasures() {
-  measuredAtMs = performance.now();
-  const now = speaker.snapshot;
-  element("measures").textContent = measuresInWords(now);
-  element("m-packet").textContent = ms(now.first_packet_ms);
-  element("m-audible").textContent = ms(now.first_audible_ms);
-  element("m-played").textContent = seconds(now.played_ms);
-  element("m-gaps").textContent = `${now.underruns}, ${ms(now.worst_gap_ms)}`;
-  element("m-deficit").textContent = now.report === null ? "–" : ms(now.report.max_underrun_s * 1000);
-  element("m-stop").textContent = ms(now.silent_after_ms);
+function showReport() {
+  textsPanel.show(speaker.run);
+  showFigures();
 }
 
-// -- Voices -------------------------------------------------------------------------------------------------------
+function showFigures() {
+  shownAtMs = performance.now();
+  element("measures").textContent = measuresInWords(speaker.snapshot);
+  continuity.showFigures();
+  networkPanel.show();
+  if (speaker.run === null) return;
+  showWaterfall(speaker.run.latency, speaker.run.outputLatencyMs);
+  bargeIn.show();
+  textsPanel.show(speaker.run);
+}
 
-async function loadVoices(attempt = 0) {
-  const response = await fetch(here("v1/audio/voices")).catch(() => null);
-  if (response?.ok) {
-    showVoices(await response.json());
+// -- The server ---------------------------------------------------------------------------------------------------
+
+let isKnown = false; // the server has let us in
+
+async function loadServer(attempt = 0) {
+  const response = await api.request("v1/audio/voices");
+  if (response?.status === 401) {
+    element("status").textContent = "This server asks for a key";
+    return; // the key, once entered, begins anew
+  }
+  if (!response?.ok) {
+    if (!speaker.isBusy) element("status").textContent = unreachableInWords(response?.status ?? null);
+    setTimeout(() => loadServer(attempt + 1), RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)]);
     return;
   }
-  if (!speaker.isBusy) element("status").textContent = unreachableInWords(response?.status ?? null);
-  setTimeout(() => loadVoices(attempt + 1), RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)]);
-}
-
-function showVoices({ voices, default: preferred }) {
-  const groups = groupVoices(voices).map(({ label, voices: members }) => {
-    const group = document.createElement("optgroup");
-    group.label = label;
-    group.append(...members.map(({ value, label: name }) => new Option(name, value, false, value === preferred)));
-    return group;
-  });
-  if (groups.length > 0) element("voice").replaceChildren(...groups);
-  element("voice").disabled = groups.length === 0;
+  const offered = await api.request("v1/demo").then((answer) => (answer?.ok ? answer.json() : {}));
+  voices.show(await response.json(), offered.languages);
+  isKnown = true;
+  comparePanel.offer(offered.schedulers ?? []);
+  element("clone").hidden = offered.clones !== true;
   if (element("status").dataset.state === "idle") element("status").textContent = "Ready";
 }
 
 // -- Hands --------------------------------------------------------------------------------------------------------
 
-element("composer").addEventListener("submit", (event) => {
-  event.preventDefault();
-  speak(event);
-});
-element("stop").addEventListener("click", () => speaker.stop());
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-    event.preventDefault();
-    speak(event);
-  } else if (event.key === "Escape") {
-    speaker.stop();
-  }
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+  event.preventDefault();
+  composer.speak(event.timeStamp);
 });
-// Opening the audio device takes a moment: begin when a hand first moves, ahead of the click on Speak.
+// The audio device and the connection take a moment: begin when a hand first moves, ahead of the click on Speak.
 for (const gesture of ["pointerdown", "keydown"]) {
-  document.addEventListener(gesture, () => player.prepare().catch(() => {}), { once: true });
+  document.addEventListener(
+    gesture,
+    () => {
+      player.prepare().catch(() => {}); // Speak tries again, and says so
+      if (isKnown && speaker.client.state === "closed") speaker.client.connect(voices.config);
+    },
+    { once: true },
+  );
 }
 
-loadVoices();
+// What would be spoken stands there in grey until it is.
+element("text").addEventListener("input", () => {
+  if (!speaker.isBusy) stage.preview(composer.text);
+});
+stage.preview(composer.text);
+if (matchMedia("(min-width: 60rem)").matches) tabs.open("tab-latency");
+loadServer();

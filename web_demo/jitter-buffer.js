@@ -5,33 +5,35 @@
 //   filling --cushion reached, or the sentence is complete--> playing --dry in mid-stream--> filling (a gap)
 //   playing --dry after end()--> finished          any --stop()--> stopping --faded out--> finished
 
+import { AdaptiveCushion } from "./cushion.js";
 import { Resampler } from "./resampler.js";
-
-const MAX_CUSHION_MS = 480;
 
 export class JitterBuffer {
   #resampler;
   #inputRateHz;
   #outputRateHz;
   #state = "filling";
-  #cushionMs;
+  #cushion;
   #fadeStep;
   #fadeFrames;
   #gain = 1;
   #started = false; // something has been heard
   #released = false; // what is buffered is a sentence's end: do not wait for a cushion that may never come
   #ended = false;
+  #starved = false; // the gap that is open now is the text's: nobody was late
   #receivedWhenDry = 0;
   #gapFrames = 0; // of the gap that is open now
+  #lateFrames = 0; // … until its first packet came; the rest is our own waiting for a cushion
   #underruns = 0;
   #gapTotalFrames = 0;
   #gapWorstFrames = 0;
+  #starvedFrames = 0;
 
-  constructor({ inputRateHz, outputRateHz, cushionMs = 60, fadeMs = 5 }) {
+  constructor({ inputRateHz, outputRateHz, cushion = new AdaptiveCushion(), fadeMs = 5 }) {
     this.#resampler = new Resampler(inputRateHz, outputRateHz);
     this.#inputRateHz = inputRateHz;
     this.#outputRateHz = outputRateHz;
-    this.#cushionMs = cushionMs;
+    this.#cushion = cushion;
     this.#fadeFrames = Math.max(1, Math.round((fadeMs * outputRateHz) / 1000));
     this.#fadeStep = 1 / this.#fadeFrames;
   }
@@ -49,6 +51,11 @@ export class JitterBuffer {
   /** The sentence is complete: whatever is buffered may play, cushion or not. */
   sentenceDone() {
     this.#released = this.#resampler.available > 0;
+  }
+
+  /** The text of the next sentence came too late for anyone to speak it in time: its wait is no underrun. */
+  textStarved() {
+    this.#starved = this.#started && this.#state === "filling";
   }
 
   /** The utterance is complete: running dry from here on is the end, not a gap. */
@@ -71,7 +78,7 @@ export class JitterBuffer {
     if (this.#state === "filling" && this.#isReady()) this.#resume();
     const written = this.#state === "playing" || this.#state === "stopping" ? this.#render(out) : 0;
     out.fill(0, written);
-    if (this.#state === "filling" && this.#started) this.#gapFrames += out.length - written;
+    if (this.#state === "filling" && this.#started) this.#addGap(out.length - written);
   }
 
   stats() {
@@ -88,39 +95,58 @@ export class JitterBuffer {
       gap_total_ms: this.#gapTotalFrames * toMs,
       gap_worst_ms: this.#gapWorstFrames * toMs,
       gap_open_ms: this.#gapFrames * toMs,
-      cushion_ms: this.#cushionMs,
+      text_starvation_ms: this.#starvedFrames * toMs,
+      cushion_ms: this.#cushion.ms,
     };
+  }
+
+  get #hasNews() {
+    return this.#resampler.received > this.#receivedWhenDry;
   }
 
   #isReady() {
     const available = this.#resampler.available;
     if (available === 0) return false;
-    return this.#released || this.#ended || available >= (this.#cushionMs * this.#outputRateHz) / 1000;
+    return this.#released || this.#ended || available >= (this.#cushion.ms * this.#outputRateHz) / 1000;
+  }
+
+  #addGap(frames) {
+    this.#gapFrames += frames;
+    if (!this.#hasNews) this.#lateFrames += frames;
   }
 
   #resume() {
     this.#state = "playing";
     // The filter's look-ahead, set free by end(), is no late audio: without a new packet nobody had to wait.
-    if (this.#started && this.#resampler.received > this.#receivedWhenDry) {
-      this.#underruns += 1;
-      this.#gapTotalFrames += this.#gapFrames;
-      this.#gapWorstFrames = Math.max(this.#gapWorstFrames, this.#gapFrames);
-      this.#cushionMs = Math.min(MAX_CUSHION_MS, this.#cushionMs * 2); // one longer wait is better than many short ones
-    }
+    if (this.#started && this.#hasNews) this.#countGap();
     this.#gapFrames = 0;
+    this.#lateFrames = 0;
+    this.#starved = false;
     this.#started = true;
+  }
+
+  #countGap() {
+    if (this.#starved) {
+      this.#starvedFrames += this.#gapFrames;
+      return;
+    }
+    this.#underruns += 1;
+    this.#gapTotalFrames += this.#gapFrames;
+    this.#gapWorstFrames = Math.max(this.#gapWorstFrames, this.#gapFrames);
+    this.#cushion.underrun((this.#lateFrames * 1000) / this.#outputRateHz);
   }
 
   #render(out) {
     const available = this.#resampler.available;
     const written = this.#resampler.read(out);
     for (let i = 0; i < written; i++) {
-      // Fade before the last sample, not after it: from `fadeFrames` ahead of running dry.
-      const runningDry = !this.#ended && available - i <= this.#fadeFrames;
-      if (this.#state === "stopping" || runningDry) this.#gain = Math.max(0, this.#gain - this.#fadeStep);
-      else if (this.#gain < 1) this.#gain = Math.min(1, this.#gain + this.#fadeStep);
+      // Up or down by a step a sample; and down to nothing at the last one there is, wherever the last ascent began.
+      const rise = this.#state === "stopping" ? -this.#fadeStep : this.#fadeStep;
+      const ceiling = Math.min(1, (available - i - 1) * this.#fadeStep);
+      this.#gain = Math.max(0, Math.min(this.#gain + rise, ceiling));
       out[i] *= this.#gain;
     }
+    this.#cushion.calm((written * 1000) / this.#outputRateHz);
     if (this.#state === "stopping" && (this.#gain === 0 || written < out.length)) this.#state = "finished";
     else if (written < out.length) this.#runDry();
     return written;
@@ -129,7 +155,6 @@ export class JitterBuffer {
   #runDry() {
     this.#receivedWhenDry = this.#resampler.received;
     this.#released = false;
-    this.#gain = 0; // come back with a fade
     this.#state = this.#ended ? "finished" : "filling";
   }
 }

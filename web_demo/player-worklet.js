@@ -1,5 +1,6 @@
 // The audio thread: pulls samples from the jitter buffer and tells the page, 20 times a second, what was heard.
 
+import { AdaptiveCushion } from "./cushion.js";
 import { JitterBuffer } from "./jitter-buffer.js";
 
 const STATS_PER_S = 20;
@@ -7,10 +8,13 @@ const AUDIBLE = 10 ** (-50 / 20); // -50 dBFS: above the hiss that models put be
 
 class PlayerProcessor extends AudioWorkletProcessor {
   #buffer = null;
+  #cushion = new AdaptiveCushion(); // outlives the utterance, as the line does
   #fading = null; // a stopped utterance's last milliseconds, mixed under the next one
   #scratch = new Float32Array(128);
   #utterance = 0;
   #firstAudible = null; // where on the context's clock, and when it was rendered
+  #stopped = false; // on purpose
+  #silent = null; // … and where that was over, on the same two clocks
   #postedState = "";
   #silentPosts = 0; // after the end, so that the page sees the level fall to zero
   #frames = 0;
@@ -27,9 +31,15 @@ class PlayerProcessor extends AudioWorkletProcessor {
       case "begin":
         this.#stop();
         this.#fading = this.#buffer?.state === "stopping" ? this.#buffer : null;
-        this.#buffer = new JitterBuffer({ inputRateHz: message.sampleRateHz, outputRateHz: sampleRate });
+        this.#buffer = new JitterBuffer({
+          inputRateHz: message.sampleRateHz,
+          outputRateHz: sampleRate,
+          cushion: this.#cushion,
+        });
         this.#utterance = message.utterance;
         this.#firstAudible = null;
+        this.#stopped = false;
+        this.#silent = null;
         this.#silentPosts = 0;
         break;
       case "audio":
@@ -37,6 +47,9 @@ class PlayerProcessor extends AudioWorkletProcessor {
         break;
       case "sentence-done":
         this.#buffer?.sentenceDone();
+        break;
+      case "text-starved":
+        this.#buffer?.textStarved();
         break;
       case "end":
         this.#buffer?.end();
@@ -48,7 +61,9 @@ class PlayerProcessor extends AudioWorkletProcessor {
   }
 
   #stop() {
-    this.#buffer?.stop();
+    if (this.#buffer === null || this.#buffer.state === "finished") return;
+    this.#stopped = true;
+    this.#buffer.stop();
   }
 
   process(_inputs, outputs) {
@@ -56,6 +71,7 @@ class PlayerProcessor extends AudioWorkletProcessor {
     if (this.#buffer === null) return true;
     this.#buffer.pull(out);
     if (this.#fading !== null) this.#mixFading(out);
+    if (this.#stopped && this.#buffer.state === "finished") this.#silent ??= moment(quietFrom(out));
     this.#measure(out);
     if (this.#buffer.state !== this.#postedState || this.#frames >= sampleRate / STATS_PER_S) this.#post();
     return true;
@@ -72,7 +88,7 @@ class PlayerProcessor extends AudioWorkletProcessor {
     for (let i = 0; i < out.length; i++) {
       const level = Math.abs(out[i]);
       if (level > AUDIBLE && this.#firstAudible === null) {
-        this.#firstAudible = { context_time_s: currentTime + i / sampleRate, rendered_unix_ms: Date.now() };
+        this.#firstAudible = moment(i);
       }
       if (level > this.#peak) this.#peak = level;
       this.#squares += level * level;
@@ -92,12 +108,22 @@ class PlayerProcessor extends AudioWorkletProcessor {
       rms: Math.sqrt(this.#squares / this.#frames),
       peak: this.#peak,
       first_audible: this.#firstAudible,
+      silent: this.#silent,
       context_time_s: currentTime,
     });
     this.#frames = 0;
     this.#squares = 0;
     this.#peak = 0;
   }
+}
+
+/** When a frame of this block is heard: on the context's clock, and when it was rendered. */
+function moment(frame) {
+  return { context_time_s: currentTime + frame / sampleRate, rendered_unix_ms: Date.now() };
+}
+
+function quietFrom(out) {
+  return 1 + out.findLastIndex((sample) => sample !== 0);
 }
 
 registerProcessor("rtts-player", PlayerProcessor);

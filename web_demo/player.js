@@ -1,4 +1,8 @@
 // The loudspeaker as the page sees it: one AudioContext, one worklet node, and a stream of "this was heard" reports.
+//
+// All that must be in time happens on the audio thread: a page in the background, whose timers are slow, plays on.
+
+import { Recording } from "./recording.js";
 
 export class Player {
   /** Called about 20 times a second while something plays, with the worklet's stats. */
@@ -8,6 +12,8 @@ export class Player {
   #ready = null;
   #pending = []; // messages sent while the worklet module is still loading
   #utterance = 0;
+  #recording = null;
+  #stats = null; // the last ones, of the current utterance
 
   /** Open the audio device.  Call it inside a click or a key press: browsers allow sound only from there. */
   prepare() {
@@ -21,10 +27,6 @@ export class Player {
 
   get isRunning() {
     return this.#context?.state === "running";
-  }
-
-  get sampleRateHz() {
-    return this.#context?.sampleRate ?? null;
   }
 
   /** From the worklet to the ear, as far as the browser knows. */
@@ -45,20 +47,47 @@ export class Player {
     return Math.max(handedOver + this.outputLatencyMs, byDevice);
   }
 
+  /**
+   * The sample of the utterance that is at the ear now: what the last stats told, carried on by the device's clock.
+   * Between two stats lie 50 ms, in which a word can begin.
+   */
+  playedSamples() {
+    if (this.#stats === null) return 0;
+    const { state, played_samples, buffered_ms, context_time_s } = this.#stats;
+    const rateHz = this.#recording.sampleRateHz;
+    if (state === "finished") return played_samples;
+    const sinceS = state === "playing" ? Math.max(0, this.#context.currentTime - context_time_s) : 0;
+    const rendered = played_samples + Math.min(sinceS, buffered_ms / 1000) * rateHz;
+    return Math.max(0, rendered - (this.outputLatencyMs / 1000) * rateHz);
+  }
+
+  /** What was handed over of this utterance, to be saved; null before the first. */
+  get recording() {
+    return this.#recording;
+  }
+
   /** Start an utterance; returns its number, which its stats carry. */
   begin(sampleRateHz) {
     this.#utterance += 1;
+    this.#recording = new Recording(sampleRateHz);
+    this.#stats = null;
     this.#post({ type: "begin", utterance: this.#utterance, sampleRateHz });
     return this.#utterance;
   }
 
   /** Hand over s16 samples.  The array's memory moves to the audio thread. */
   push(samples) {
+    this.#recording?.add(samples);
     this.#post({ type: "audio", samples }, [samples.buffer]);
   }
 
   sentenceDone() {
     this.#post({ type: "sentence-done" });
+  }
+
+  /** The text of the next sentence came after the sound before it was over: no fault of the line's. */
+  textStarved() {
+    this.#post({ type: "text-starved" });
   }
 
   end() {
@@ -75,7 +104,10 @@ export class Player {
     const context = this.#context;
     await context.audioWorklet.addModule(new URL("./player-worklet.js", import.meta.url));
     const node = new AudioWorkletNode(context, "rtts-player", { numberOfInputs: 0, outputChannelCount: [1] });
-    node.port.onmessage = ({ data }) => this.onstats(data);
+    node.port.onmessage = ({ data }) => {
+      if (data.utterance === this.#utterance) this.#stats = data;
+      this.onstats(data);
+    };
     node.connect(context.destination);
     this.#node = node;
     for (const [message, transfer] of this.#pending.splice(0)) this.#post(message, transfer);

@@ -1,49 +1,53 @@
-// One "say this": runs a request through client, player, ledger and timeline, and says at any moment how it stands.
+// One "say this" after another: takes each through client, decoder, player and ledger, and says how it stands.
 //
 // No DOM.  `snapshot` is the whole truth that the page shows and that tests read.
 
-import { PlayoutLedger } from "./playout.js";
-import { SentenceTimeline } from "./timeline.js";
+import { FormatError, SpeechDecoder, decodedRateHz } from "./formats.js";
+import { NOTHING_HEARD, Run } from "./run.js";
 import { closeInWords, errorInWords, unreachableInWords } from "./words.js";
 
 const SOUND_CHECK_MS = 1500; // an audio device that has not started by then was blocked, or is not there
-
 const CLOCKS_SETTLE_S = 0.5; // a device that has just started reports its latency better a moment later
+const REPORT_EVERY_MS = 1000; // playback.report: what was really heard, for the server's reckoning
+const IDLE = Object.freeze(new Run({ contextId: null, config: null, askedAtMs: 0 }).snapshot);
 
-const NOTHING_HEARD = {
-  state: "filling",
-  played_samples: 0,
-  played_ms: 0,
-  buffered_ms: 0,
-  underruns: 0,
-  gap_worst_ms: 0,
-  gap_open_ms: 0,
-  rms: 0,
-};
+let contexts = 0; // over all speakers, since they may share a connection's log
 
 export class Speaker {
-  /** Called after every change: (what) => …, `what` in "state", "sentence", "packet", "stats", "problem", "server". */
+  /** Called after every change: (what) => …, `what` in "state", "text", "sentence", "packet", "stats", "problem",
+   * "server", "report", "cut", "link". */
   onchange = () => {};
   #client;
   #player;
   #probe;
+  #decoder;
   #run = null;
   #state = "idle"; // idle, connecting, waiting (asked, nothing to hear yet), speaking, rebuffering
   #server = null; // the last `session.created`
+  #reportedAtMs = 0;
 
   /** `probe` asks whether the server is ready: a promise of an HTTP status, or of null when nothing answers. */
   constructor({ client, player, probe }) {
     this.#client = client;
     this.#player = player;
     this.#probe = probe;
-    player.onstats = (stats) => this.#onStats(stats);
+    this.#decoder = new SpeechDecoder({
+      onpcm: (samples, start) => this.#mine(start, (run) => this.#onPcm(run, samples, start)),
+      onend: (start, done) => this.#mine(start, (run) => this.#onSentenceEnd(run, start, done)),
+      onerror: (error) => this.#onDecoderError(error),
+    });
+    const ours = (handle) => (message) => this.#mine(message, (run) => handle.call(this, run, message));
     client
-      .on("open", () => this.#setState("waiting"))
+      .on("open", () => this.#onOpen())
+      .on("state", () => this.onchange("link"))
+      .on("message", (message) => this.#onMessage(message))
       .on("session.created", (message) => this.#onCreated(message))
-      .on("audio.start", (message) => this.#onAudioStart(message))
-      .on("audio", (packet) => this.#onAudio(packet))
-      .on("audio.done", (message) => this.#onAudioDone(message))
-      .on("session.done", (message) => this.#onSessionDone(message))
+      .on("audio.start", ours(this.#onAudioStart))
+      .on("audio.timestamps", ours(this.#onTimestamps))
+      .on("audio", (packet) => this.#mine(packet.start, (run) => this.#onAudio(run, packet)))
+      .on("audio.done", ours(this.#onAudioDone))
+      .on("audio.cancelled", ours(this.#onCancelled))
+      .on("session.done", ours(this.#onSessionDone))
       .on("warning", (message) => this.#onWarning(message))
       .on("error", (message) => this.#onError(message))
       .on("closed", (event) => this.#onClosed(event));
@@ -53,83 +57,115 @@ export class Speaker {
     return this.#state !== "idle";
   }
 
+  get state() {
+    return this.#state;
+  }
+
   get server() {
     return this.#server;
   }
 
-  get timeline() {
-    return this.#run?.timeline ?? null;
+  /** The present utterance, or the last one; null before the first. */
+  get run() {
+    return this.#run;
   }
 
+  get client() {
+    return this.#client;
+  }
+
+  /** The sample that is being heard now. */
   get playedSamples() {
     const run = this.#run;
-    if (run === null) return 0;
-    const onTheWay = (this.#player.outputLatencyMs / 1000) * (run.sampleRateHz ?? 0);
-    // At the end the stats stop coming, and what was on its way has been heard.
-    return run.stats.state === "finished" ? run.stats.played_samples : Math.max(0, run.stats.played_samples - onTheWay);
+    if (run === null || run.utterance === null) return 0;
+    if (run.heardSamples !== null) return run.heardSamples;
+    if (run.stats.state === "finished") return run.stats.played_samples;
+    return Math.min(run.timeline.samples, this.#player.playedSamples());
   }
 
   get snapshot() {
-    const run = this.#run;
-    const stats = run?.stats ?? NOTHING_HEARD;
-    return {
-      state: this.#state,
-      buffered_ms: stats.buffered_ms,
-      played_ms: stats.played_ms,
-      underruns: stats.underruns,
-      worst_gap_ms: stats.gap_worst_ms,
-      gap_open_ms: stats.gap_open_ms,
-      rms: stats.rms,
-      first_packet_ms: run?.firstPacketMs ?? null,
-      first_audible_ms: run?.firstAudibleMs ?? null,
-      silent_after_ms: run?.silentAfterMs ?? null,
-      report: run?.ledger.report() ?? null,
-      server_report: run?.serverReport ?? null,
-      problem: run?.problem ?? null,
-      warning: run?.warning ?? null,
-      outcome: run?.outcome ?? null,
-    };
+    return { state: this.#state, ...(this.#run?.snapshot ?? IDLE) };
   }
+
+  // -- Asking ---------------------------------------------------------------------------------------------------------
 
   /** Speak `text`.  `askedAtMs` is when the listener asked, on performance.now()'s clock.  Call it inside a gesture. */
-  speak({ text, voice, askedAtMs }) {
-    if (this.isBusy) this.stop();
-    const run = {
-      askedAtMs,
-      ledger: new PlayoutLedger(),
-      timeline: new SentenceTimeline(),
-      utterance: null,
-      sampleRateHz: null,
-      stats: NOTHING_HEARD,
-      firstPacketMs: null,
-      firstAudibleMs: null,
-      stoppedAtMs: null,
-      silentAfterMs: null,
-      serverReport: null,
-      complete: false,
-      problem: null,
-      warning: null,
-      outcome: null, // spoken, stopped, failed
-    };
-    this.#run = run;
-    this.#setState(this.#client.isOpen ? "waiting" : "connecting");
-    this.#player.prepare().catch(() => this.#onNoPlayer(run));
-    this.#client.speak(voice ? { text, voice } : { text });
+  speak({ text, config, askedAtMs }) {
+    this.begin({ config, askedAtMs });
+    this.write(text);
+    this.finish();
   }
 
-  stop() {
+  /** Open an utterance whose text follows by `write`, and ends with `finish`. */
+  begin({ config, askedAtMs }) {
+    if (this.isBusy) this.stop();
+    if (this.#client.state === "reconnecting") this.#client.close(); // somebody is here who does not want to wait
+    this.#decoder.clear(); // a lost connection leaves a sentence that will never end
+    contexts += 1;
+    const run = new Run({ contextId: `u${contexts}`, config, askedAtMs });
+    this.#run = run;
+    if (this.#client.isOpen) run.connectedMs = askedAtMs;
+    this.#setState(this.#client.isOpen ? "waiting" : "connecting");
+    this.#player.prepare().catch(() => this.#onNoPlayer(run));
+    this.#client.connect(config);
+  }
+
+  write(text) {
+    if (!this.isBusy || text === "") return;
+    this.#run.write(text, nowS());
+    this.#client.sendText(text, { contextId: this.#run.contextId });
+    this.onchange("text");
+  }
+
+  finish() {
     if (!this.isBusy) return;
-    this.#run.stoppedAtMs = performance.now();
-    this.#client.cancel();
+    this.#run.inputDoneS = nowS();
+    this.#client.done({ contextId: this.#run.contextId });
+  }
+
+  /** Barge in: silence within milliseconds, and the server is told what was heard.  `atMs`: when the listener asked. */
+  stop(atMs = performance.now()) {
+    if (!this.isBusy) return;
+    const run = this.#run;
+    run.stoppedAtMs = atMs;
+    run.heardSamples = this.playedSamples;
     this.#player.stop();
+    this.#decoder.clear();
+    if (this.#client.isOpen && run.sent.length > 0) {
+      const playedS = run.sampleRateHz === null ? 0 : run.heardSamples / run.sampleRateHz;
+      this.#client.cancel({ playbackOffsetMs: Math.round(playedS * 1000), contextId: run.contextId });
+    } else {
+      this.#client.close();
+    }
     this.#end("stopped");
   }
 
   #onNoPlayer(run) {
-    if (run !== this.#run) return;
-    this.#client.cancel();
+    if (run !== this.#run || !this.isBusy) return;
+    this.#client.close();
     run.utterance = null; // there is nothing that could still be heard
-    this.#fail(run, "This browser cannot play the sound: it would not start an AudioWorklet.");
+    this.#fail(run, "The browser would not start an AudioWorklet, so nothing can be heard. It needs https, or localhost.");
+  }
+
+  // -- Hearing --------------------------------------------------------------------------------------------------------
+
+  /** Only what is about the present utterance; a barge-in leaves words of the last one on the way. */
+  #mine(message, handle) {
+    const run = this.#run;
+    if (run !== null && message?.context_id === run.contextId) handle(run);
+  }
+
+  #onOpen() {
+    const run = this.#run;
+    if (run === null || !this.isBusy) return;
+    run.connectedMs = performance.now();
+    this.#setState("waiting");
+  }
+
+  #onMessage({ direction, data }) {
+    const run = this.#run;
+    if (direction !== "out" || data.type !== "input.text" || data.context_id !== run?.contextId) return;
+    run.firstTextMs ??= performance.now();
   }
 
   #onCreated(message) {
@@ -137,32 +173,57 @@ export class Speaker {
     this.onchange("server");
   }
 
-  #onAudioStart({ sentence_index, sentence_text, format, sample_rate }) {
-    const run = this.#run;
-    if (format !== "pcm" || (run.sampleRateHz !== null && run.sampleRateHz !== sample_rate)) {
-      this.#client.close();
-      this.#fail(run, `The server sent audio this page cannot play (${format}, ${sample_rate} Hz).`);
-      return;
+  #onAudioStart(run, start) {
+    run.starts.push(start);
+    try {
+      this.#decoder.begin(start);
+    } catch (error) {
+      if (!(error instanceof FormatError)) throw error;
+      this.#onDecoderError(error);
     }
-    if (run.utterance === null) {
-      run.sampleRateHz = sample_rate;
-      run.utterance = this.#player.begin(sample_rate);
-    }
-    run.timeline.begin(sentence_index, sentence_text);
+  }
+
+  #onTimestamps(run, { sentence_index, status, words }) {
+    const start = run.starts.find((each) => each.sentence_index === sentence_index);
+    if (start === undefined) return;
+    this.#sentence(run, start);
+    run.timeline.time(sentence_index, status, words, rateOf(start));
+    run.words.push(...words);
     this.onchange("sentence");
   }
 
-  #onAudio({ samples, arrived_at_s }) {
-    const run = this.#run;
-    if (run.utterance === null) return; // audio before any audio.start: nothing says what it is
+  #onAudio(run, { bytes, start, arrived_at_s }) {
+    if (this.#state === "idle") return; // what a stop left on the way
     if (run.firstPacketMs === null) {
-      run.firstPacketMs = performance.now() - run.askedAtMs;
+      run.firstPacketMs = performance.now();
       setTimeout(() => this.#checkSound(run), SOUND_CHECK_MS);
     }
-    run.ledger.record({ arrived_at_s, duration_s: samples.length / run.sampleRateHz });
+    if (run.receive({ bytes, start, arrived_at_s })) this.#player.textStarved();
+    this.#decoder.push(bytes);
+    this.onchange("packet");
+  }
+
+  #onPcm(run, samples, start) {
+    if (this.#state === "idle") return;
+    const rateHz = rateOf(start);
+    if (run.utterance === null) {
+      run.sampleRateHz = rateHz;
+      run.utterance = this.#player.begin(rateHz);
+    } else if (run.sampleRateHz !== rateHz) {
+      this.#onDecoderError(new Error(`the rate changed to ${rateHz} Hz`));
+      return;
+    }
+    this.#sentence(run, start);
     run.timeline.add(samples.length);
     this.#player.push(samples);
-    this.onchange("packet");
+  }
+
+  /** The timeline's entry of a sentence, begun with its first sound or word. */
+  #sentence(run, start) {
+    const { sentence_index: index, text_span: span } = start;
+    if (run.timeline.sentences.some((each) => each.index === index)) return;
+    run.timeline.begin(index, span);
+    this.onchange("sentence");
   }
 
   #checkSound(run) {
@@ -171,19 +232,42 @@ export class Speaker {
     this.onchange("problem");
   }
 
-  #onAudioDone({ sentence_index, error }) {
-    this.#run.timeline.finish(sentence_index, error);
-    this.#player.sentenceDone();
-    this.onchange("sentence");
+  #onAudioDone(run, done) {
+    const start = run.starts.find((each) => each.sentence_index === done.sentence_index);
+    if (start !== undefined) run.finish(start, done);
+    this.#decoder.end(done);
+    this.onchange("report");
   }
 
-  #onSessionDone({ continuity }) {
-    const run = this.#run;
+  #onSentenceEnd(run, start, done) {
+    run.decoded += 1;
+    this.#sentence(run, start);
+    run.timeline.finish(done.sentence_index, done.error);
+    if (run.utterance !== null) this.#player.sentenceDone();
+    this.onchange("sentence");
+    this.#endWhenDecoded(run);
+  }
+
+  #onSessionDone(run, { continuity, usage }) {
     run.complete = true;
     run.serverReport = continuity ?? null;
+    run.usage = usage ?? null;
+    this.onchange("report");
+    this.#endWhenDecoded(run);
+  }
+
+  #endWhenDecoded(run) {
+    if (!run.complete || run.decoded < run.starts.length || !this.isBusy) return;
     if (run.utterance !== null) this.#player.end();
     else this.#end(run.problem === null ? "spoken" : "failed"); // an utterance without a sound
   }
+
+  #onCancelled(run, message) {
+    run.cut = { ...message, after_ms: run.stoppedAtMs === null ? null : performance.now() - run.stoppedAtMs };
+    this.onchange("cut");
+  }
+
+  // -- What goes wrong ------------------------------------------------------------------------------------------------
 
   #onWarning({ message }) {
     if (this.#run === null) return;
@@ -194,6 +278,7 @@ export class Speaker {
   #onError(message) {
     const run = this.#run;
     if (run === null || !this.isBusy) return;
+    if (message.context_id !== undefined && message.context_id !== run.contextId) return;
     if (message.sentence_index === undefined || message.sentence_index === null) {
       this.#client.close(); // nothing that we asked for can still come as asked
       this.#fail(run, errorInWords(message));
@@ -203,32 +288,60 @@ export class Speaker {
     this.onchange("problem");
   }
 
-  #onClosed({ code, opened, in_flight }) {
+  #onDecoderError(error) {
     const run = this.#run;
-    if (!in_flight || !this.isBusy) return; // between utterances: the next one opens a new socket
+    if (run === null || !this.isBusy) return;
+    this.#client.close();
+    this.#fail(run, `The server sent audio this page cannot play (${error.message}).`);
+  }
+
+  #onClosed({ code, opened }) {
+    const run = this.#run;
+    if (run === null || !this.isBusy || run.complete) return; // between utterances, or all of it is here
     if (opened) this.#fail(run, closeInWords({ code }));
     else this.#probe().then((status) => this.#fail(run, unreachableInWords(status)));
   }
 
-  #onStats(stats) {
+  // -- What was heard -------------------------------------------------------------------------------------------------
+
+  /** The player's stats; those of another utterance than ours are not for us. */
+  hear(stats) {
     const run = this.#run;
-    if (run === null || stats.utterance !== run.utterance) return;
-    run.stats = stats;
+    if (run === null || run.utterance === null || stats.utterance !== run.utterance) return;
+    run.stats = { ...NOTHING_HEARD, ...stats };
     const audible = stats.first_audible;
     if (audible !== null && stats.context_time_s - audible.context_time_s < CLOCKS_SETTLE_S) {
-      run.firstAudibleMs = this.#player.heardAtMs(audible) - run.askedAtMs;
+      run.firstAudibleMs = this.#player.heardAtMs(audible);
+      run.outputLatencyMs = this.#player.outputLatencyMs;
     }
-    if (stats.state === "finished" && run.stoppedAtMs !== null && run.silentAfterMs === null) {
-      run.silentAfterMs = performance.now() - run.stoppedAtMs;
+    if (stats.silent && run.stoppedAtMs !== null) {
+      run.silentAfterMs ??= Math.max(0, this.#player.heardAtMs(stats.silent) - run.stoppedAtMs);
     }
-    if (this.isBusy && run.outcome === null) this.#follow(stats);
+    if (this.isBusy && run.outcome === null) this.#follow(run);
     this.onchange("stats");
   }
 
-  #follow(stats) {
-    if (stats.state === "finished") this.#end(this.#run.problem === null ? "spoken" : "failed");
-    else if (stats.state === "playing") this.#setState("speaking");
-    else if (stats.state === "filling" && stats.played_ms > 0) this.#setState("rebuffering");
+  #follow(run) {
+    const { stats } = run;
+    if (stats.state === "finished") {
+      this.#end(run.problem === null ? "spoken" : "failed");
+      return;
+    }
+    if (stats.state === "playing") this.#setState("speaking");
+    else if (stats.state === "filling" && stats.played_ms > 0) this.#setState(run.awaitsText ? "waiting" : "rebuffering");
+    this.#tellServer(run);
+  }
+
+  #tellServer(run) {
+    if (run.complete || !this.#client.isOpen || performance.now() - this.#reportedAtMs < REPORT_EVERY_MS) return;
+    this.#reportedAtMs = performance.now();
+    const { played_ms, buffered_ms, underruns } = run.stats;
+    this.#client.reportPlayback({
+      contextId: run.contextId,
+      playedMs: Math.round(played_ms),
+      bufferedMs: Math.round(buffered_ms),
+      underruns,
+    });
   }
 
   /** Give up, in words.  What has arrived is still played to its end: it is honest audio. */
@@ -250,4 +363,13 @@ export class Speaker {
     this.#state = state;
     this.onchange("state");
   }
+}
+
+/** Of what is played of a sentence. */
+function rateOf({ format, sample_rate }) {
+  return decodedRateHz(format, sample_rate);
+}
+
+function nowS() {
+  return performance.now() / 1000;
 }

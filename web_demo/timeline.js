@@ -1,7 +1,9 @@
-// Which sentence is being *heard*?  Audio arrives long before its turn, so the playhead decides, not the socket.
+// Where each sentence and word begins and ends in what is played: audio arrives long before its turn.
+//
+// Positions are samples of the utterance as they are played; spans are code points of the text as it was sent.
 
 export class SentenceTimeline {
-  #sentences = []; // {index, text, start, end, complete, error}: positions in samples of the utterance
+  #sentences = []; // {index, span, start, end, complete, error, timings, words}
   #samples = 0;
 
   get sentences() {
@@ -13,8 +15,17 @@ export class SentenceTimeline {
   }
 
   /** Audio of a new sentence follows. */
-  begin(index, text) {
-    const sentence = { index, text, start: this.#samples, end: this.#samples, complete: false, error: false };
+  begin(index, span) {
+    const sentence = {
+      index,
+      span,
+      start: this.#samples,
+      end: this.#samples,
+      complete: false,
+      error: false,
+      timings: null, // null: none told; else ok, unsupported, failed
+      words: [], // {span, start, end}
+    };
     this.#sentences.push(sentence);
     return sentence;
   }
@@ -26,23 +37,37 @@ export class SentenceTimeline {
   }
 
   finish(index, error = false) {
-    const sentence = this.#sentences.find((each) => each.index === index);
+    const sentence = this.#find(index);
     if (sentence === undefined) return;
     sentence.complete = true;
     sentence.error = error;
   }
 
-  /** The position, in this.sentences, of the one under the playhead; -1 before the first sample and after the last. */
-  at(playedSamples) {
-    return this.#sentences.findIndex(
-      (each) => playedSamples >= each.start && playedSamples < each.end && playedSamples > 0,
+  /** When each word of a sentence is spoken, in milliseconds from the sentence's first sample. */
+  time(index, status, words, sampleRateHz) {
+    const sentence = this.#find(index);
+    if (sentence === undefined) return;
+    sentence.timings = status;
+    const at = (ms) => sentence.start + (ms / 1000) * sampleRateHz;
+    sentence.words.push(
+      ...words.map(({ start_ms, end_ms, text_span }) => ({ span: text_span, start: at(start_ms), end: at(end_ms) })),
     );
   }
 
-  /** What of each sentence lies behind the playhead, 0 to 1. */
-  heard(playedSamples) {
-    return this.#sentences.map(({ start, end }) =>
-      end > start ? Math.min(1, Math.max(0, (playedSamples - start) / (end - start))) : 0,
-    );
+  /**
+   * How much of the text was heard, in code points: up to the last word that was finished, or, without timings, the
+   * last whole sentence.
+   */
+  heardUpTo(playedSamples) {
+    let upTo = 0;
+    for (const { span, end, complete, words } of this.#sentences) {
+      if (complete && playedSamples >= end && end > 0) upTo = Math.max(upTo, span[1]);
+      for (const word of words) if (playedSamples >= word.end) upTo = Math.max(upTo, word.span[1]);
+    }
+    return upTo;
+  }
+
+  #find(index) {
+    return this.#sentences.find((each) => each.index === index);
   }
 }

@@ -11,12 +11,19 @@ const BY_CODE = {
   slow_client: "This connection could not keep up with the audio, so the server ended it.",
   session_expired: "The connection was open for too long and has ended. Press Speak to open a new one.",
   server_stopping: "The server is restarting. Please try again in a moment.",
+  unauthorized: "The server did not accept the key.",
+  no_token: "The server gave no token for a connection. Please try again.",
+  quota_exceeded: "This key has used up what it may speak for now. Please try again in a minute.",
+  unsupported_format: "The server cannot speak in this format.",
   internal_error: "Something went wrong on the server. Please try again.",
   bad_server_message: "The server sent something this page does not understand.",
 };
 
 /** A server's `error` message in plain words; its own words where we have none. */
-export function errorInWords({ code, message }) {
+export function errorInWords({ code, message, retry_after_ms: waitMs }) {
+  if (code === "overloaded" && waitMs > 0) {
+    return `The server is full right now: one listener more would make somebody’s voice stutter. Please try again in ${Math.ceil(waitMs / 1000)} s.`;
+  }
   return BY_CODE[code] ?? (message || "Something went wrong on the server.");
 }
 
@@ -82,8 +89,73 @@ export function seconds(valueMs) {
 }
 
 /** The one line under the buttons. */
-export function measuresInWords({ first_audible_ms, buffered_ms, underruns, worst_gap_ms }) {
-  const sound = first_audible_ms === null ? "first sound –" : `first sound ${ms(first_audible_ms)}`;
-  const gaps = underruns === 1 ? "1 gap" : `${underruns} gaps`;
-  return `${sound} · buffer ${seconds(buffered_ms)} · ${gaps} (worst ${ms(worst_gap_ms)})`;
+export function measuresInWords({ state, first_audible_ms, buffered_ms }) {
+  if (first_audible_ms === null) return "";
+  return `first sound ${ms(first_audible_ms)}` + (state === "idle" ? "" : ` · ${seconds(buffered_ms)} ready`);
+}
+
+/** "0 gaps · worst 12 ms": gaps that were heard; without one, how late the latest packet came. */
+export function gapsInWords({ outcome, played_ms, underruns, worst_gap_ms, report }) {
+  if (outcome === "failed" && played_ms === 0) return "Not spoken";
+  const worst = underruns > 0 ? worst_gap_ms : report.max_underrun_s * 1000;
+  return `${underruns === 1 ? "1 gap" : `${underruns} gaps`} · worst ${ms(worst)}`;
+}
+
+/** What is behind the verdict, in a sentence. */
+export function verdictInWords({ played_ms, underruns, gap_total_ms, report, cushion_ms, text_starvation_ms = 0 }) {
+  if (played_ms === 0) return "Nothing has been heard yet.";
+  const text = text_starvation_ms > 0 ? ` ${seconds(text_starvation_ms)} were spent waiting for text, which is no gap.` : "";
+  if (underruns > 0) return `The voice paused where it must not, ${ms(gap_total_ms)} in all.${text}`;
+  const lateMs = report.max_underrun_s * 1000;
+  if (lateMs >= 1) return `The latest packet came ${ms(lateMs)} late, and the cushion of ${ms(cushion_ms)} hid it.${text}`;
+  return `Every packet came before it was needed.${text}`;
+}
+
+/** After a barge-in. */
+export function cutInWords({ silent_after_ms, played_ms }, { by }) {
+  const silence = silent_after_ms === null ? "Stopped" : `Silent ${ms(silent_after_ms)} after you stopped it`;
+  const whose = by === "server" ? "as the server reckons" : "by this page’s own count";
+  return `${silence}, after ${seconds(played_ms)} of speech. Grey is what you have not heard, ${whose}.`;
+}
+
+const FORMATS = { pcm: "PCM, 16 bit", opus: "Opus", pcm_mulaw: "Phone (µ-law, 8 kHz)" };
+
+export function formatInWords(format) {
+  return FORMATS[format] ?? format;
+}
+
+/** "PCM, 16 bit: 48.0 kB a second" */
+export function bytesInWords({ format, bytes_per_s }) {
+  return `${formatInWords(format)}: ${(bytes_per_s / 1000).toFixed(1)} kB a second`;
+}
+
+export function percent(share) {
+  return share === null || share === undefined ? "–" : `${Math.round(share * 100)} %`;
+}
+
+/** How the others fare. */
+export function loadInWords({ asked, speaking, waiting, refused, retry_after_s }) {
+  const many = (n) => (n === 1 ? "1 stream speaks" : `${n} streams speak`);
+  if (refused === 0) return `${many(speaking)} of ${asked}; nobody was told to wait.`;
+  const when = retry_after_s === null ? "" : `, the last for ${Math.ceil(retry_after_s)} s`;
+  return `${many(speaking)}, ${waiting} wait. The server has said “not now” ${refused} times${when}: one more listener would have left somebody without sound.`;
+}
+
+const SCHEDULERS = { deadline: "Ours", policy_c: "Policy C", round_robin: "Round robin", bounded_window: "Bounded window", edf_only: "Earliest deadline only" };
+
+export function schedulerInWords(name) {
+  return SCHEDULERS[name] ?? name;
+}
+
+const LINKS = { closed: "Not connected", connecting: "Connecting…", open: "Connected", reconnecting: "Connection lost, trying again…" };
+
+export function linkInWords(state) {
+  return LINKS[state];
+}
+
+const NO_TIMES = "The server gives no word times for this voice, so whole sentences light up.";
+
+/** Said under the text where words cannot light up one by one: what the server told of its sentences' timings. */
+export function timingsInWords(timings) {
+  return timings.some((status) => status === "unsupported" || status === "failed") ? NO_TIMES : null;
 }

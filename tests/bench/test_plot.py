@@ -43,6 +43,12 @@ def test_an_axis_cannot_be_empty() -> None:
             Axis("", low, high, logarithmic)
 
 
+def test_an_axis_of_names_has_each_at_its_number_and_none_at_an_edge() -> None:
+    axis = plot.named_axis("layer", ["a", "b", "c"])
+    assert [(value, axis.text(value)) for value in axis.ticks()] == [(0, "a"), (1, "b"), (2, "c")]
+    assert all(0 < axis.share(value) < 1 for value in axis.ticks())
+
+
 def test_a_chart_is_well_formed_and_stays_within_its_frame() -> None:
     series = [Series("a < b", [(0, -1), (1, 5), (100, 2)]), Series("none", [])]
     drawing = plot.chart(
@@ -58,3 +64,21 @@ def test_a_chart_is_well_formed_and_stays_within_its_frame() -> None:
 
 def test_a_legend_names_every_line_safely() -> None:
     assert "a &lt; b" in plot.legend([Series("a < b", []), Series("c", [], dashed=True)])
+
+
+def test_bars_are_as_long_as_their_values_and_show_their_range() -> None:
+    rows = [("a < b", 2.0, 1.0, 4.0, "2.00"), ("nothing", 0.0, None, None, "0")]
+    drawing = plot.bars("a < b", rows)
+    ET.fromstring(drawing)
+    widths = [float(width) for width in re.findall(r'<rect [^>]*width="([0-9.]+)"', drawing)]
+    assert widths == [(plot.WIDTH - plot.BAR_NAME - plot.BAR_VALUE) / 2, 1.0]
+    assert drawing.count("<line") == 3
+    assert "a &lt; b" in drawing
+    ET.fromstring(plot.bars("none", []))
+
+
+def test_dots_show_each_point() -> None:
+    series = [Series("a", [(0, 1), (1, 2)])]
+    axes = Axis("", 0, 1), Axis("", 0, 4)
+    assert plot.chart("a", *axes, series, dots=True).count("<circle") == 2
+    assert plot.chart("a", *axes, series).count("<circle") == 0

@@ -10,9 +10,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from bench import qwen3_tts_vs_reference as bench  # noqa: E402
+from bench import results  # noqa: E402
 from bench.qwen3_tts_ours import Ours  # noqa: E402
 from bench.qwen3_tts_reference import Worker, serve  # noqa: E402
 from bench.qwen3_tts_weights import SIZES, write_model  # noqa: E402
+from bench.results import Result  # noqa: E402
 
 FRAME = 1920
 
@@ -80,8 +82,13 @@ def test_a_worker_that_dies_ends_the_run_and_not_hangs_it(tmp_path: Path) -> Non
 def test_without_a_reference_it_measures_ours_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "figures.json"
     options = ["--size", "tiny", "--frames", "3", "--rounds", "1", "--threads", "1", "--copy-megabytes", "1"]
-    assert bench.main([*options, "--json", str(path)]) == 0
+    for_report = tmp_path / "result.json"
+    assert bench.main([*options, "--json", str(path), "--result", str(for_report)]) == 0
     out = capsys.readouterr().out
     assert "not measured" in out
     assert "commit" in out
     assert json.loads(path.read_text("utf-8"))["ours"]["rtf"] > 0
+    (result,) = results.loads_any(for_report.read_bytes())
+    assert isinstance(result, Result)
+    assert [row[0] for row in result.tables[0].rows] == ["ours"]
+    assert "not measured" in result.headline

@@ -1,276 +1,455 @@
-// The protocol client, the speaker, the timeline and the page's words, without a browser.
+// The protocol client, without a server.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { SpeechClient } from "../../web_demo/client.js";
-import { Speaker } from "../../web_demo/speaker.js";
-import { SentenceTimeline } from "../../web_demo/timeline.js";
-import { closeInWords, errorInWords, groupVoices, measuresInWords, unreachableInWords, voiceInWords } from "../../web_demo/words.js";
+import { SpeechClient, SpeechClientError } from "../../web_demo/client.js";
+import { BadNetwork } from "../../web_demo/network.js";
+import { FakeSocket, FakeTimers } from "./fakes.mjs";
 
-class FakeSocket {
-  readyState = 0;
-  sent = [];
-  open() {
-    this.readyState = 1;
-    this.onopen();
-  }
-  send(data) {
-    this.sent.push(JSON.parse(data));
-  }
-  close() {
-    this.readyState = 3;
-  }
-  receive(message) {
-    this.onmessage({ data: message instanceof ArrayBuffer ? message : JSON.stringify(message) });
-  }
-  lose(code, reason = "") {
-    this.readyState = 3;
-    this.onclose({ code, reason });
-  }
-}
+const HEARD = ["open", "audio.start", "audio", "audio.cancelled", "session.done", "error", "closed"];
+const START = { type: "audio.start", sentence_index: 0, format: "pcm", sample_rate: 24000, utterance_index: 0 };
 
-function connect() {
+function make(options = {}) {
+  const timers = new FakeTimers();
   const sockets = [];
   const events = [];
+  const states = [];
   const client = new SpeechClient({
     url: "ws://here/",
-    openSocket: () => (sockets.push(new FakeSocket()), sockets.at(-1)),
-    nowS: () => 5,
+    openSocket: (...how) => (sockets.push(new FakeSocket(...how)), sockets.at(-1)),
+    nowS: () => timers.nowMs / 1000,
+    schedule: timers.schedule,
+    random: () => 0.5,
+    ...options,
   });
-  for (const type of ["open", "audio.start", "audio", "session.done", "error", "closed"]) {
-    client.on(type, (detail) => events.push([type, detail]));
-  }
-  return { client, sockets, events };
+  for (const type of HEARD) client.on(type, (detail) => events.push([type, detail]));
+  client.on("state", ({ state }) => states.push(state));
+  return { client, sockets, events, states, timers };
 }
 
-test("speak sends config, text and done, once the socket is open", () => {
-  const { client, sockets } = connect();
-  client.speak({ text: "Hi.", voice: "af_heart" });
+async function connected(options) {
+  const made = make(options);
+  const opened = made.client.connect({ voice: "one" });
+  await settle();
+  made.sockets[0].open();
+  assert.equal(await opened, true);
+  return { ...made, socket: made.sockets[0] };
+}
+
+const settle = () => new Promise((resolve) => setImmediate(resolve));
+const types = (events) => events.map(([type]) => type);
+const sound = (...samples) => Int16Array.of(...samples).buffer;
+
+// -- Asking -----------------------------------------------------------------------------------------------------------
+
+test("connect opens, sends the config first, and then what was said meanwhile", async () => {
+  const { client, sockets, states } = make();
+  const opened = client.connect({ voice: "one" });
+  client.sendText("Hi.", { contextId: "a" });
+  client.done({ contextId: "a" });
   assert.deepEqual(sockets[0].sent, []);
   sockets[0].open();
+  assert.equal(await opened, true);
   assert.deepEqual(sockets[0].sent, [
-    { type: "session.config", response_format: "pcm", stream_audio: true, voice: "af_heart" },
-    { type: "input.text", text: "Hi." },
-    { type: "input.done" },
+    { type: "session.config", response_format: "pcm", stream_audio: true, voice: "one" },
+    { type: "input.text", text: "Hi.", context_id: "a" },
+    { type: "input.done", context_id: "a" },
+  ]);
+  assert.deepEqual(states, ["connecting", "open"]);
+});
+
+test("on an open connection connect only sends what is new", async () => {
+  const { client, sockets, socket } = await connected();
+  assert.equal(await client.connect({ speed: 2 }), true);
+  assert.equal(sockets.length, 1);
+  assert.deepEqual(socket.sent.at(-1), { type: "session.config", speed: 2 });
+});
+
+test("without a connection nothing can be said, and a typed error tells so", () => {
+  const { client } = make();
+  for (const say of [() => client.sendText("x"), () => client.done(), () => client.cancel()]) {
+    assert.throws(say, (error) => error instanceof SpeechClientError && error.code === "not_connected");
+  }
+  assert.doesNotThrow(() => client.reportPlayback({ playedMs: 1 }));
+});
+
+test("text that is no string is refused before it is sent", async () => {
+  const { client, socket } = await connected();
+  assert.throws(() => client.sendText(7), TypeError);
+  assert.equal(socket.sent.length, 1);
+});
+
+test("playback reports are the protocol's, without the fields that are not known", async () => {
+  const { client, socket } = await connected();
+  client.reportPlayback({ playedMs: 1240, bufferedMs: 300, underruns: 0, contextId: "a" });
+  client.reportPlayback({ playedMs: 5 });
+  assert.deepEqual(socket.sent.slice(1), [
+    { type: "playback.report", context_id: "a", played_ms: 1240, buffered_ms: 300, underruns: 0 },
+    { type: "playback.report", played_ms: 5 },
   ]);
 });
 
-test("an open socket is used again; a lost one is replaced", () => {
-  const { client, sockets } = connect();
-  client.speak({ text: "One." });
-  sockets[0].open();
-  sockets[0].receive({ type: "session.done" });
-  client.speak({ text: "Two." });
-  assert.equal(sockets.length, 1);
-  sockets[0].receive({ type: "session.done" });
-  sockets[0].lose(1001);
-  client.speak({ text: "Three." });
-  assert.equal(sockets.length, 2);
+test("an utterance is in flight from its first text to its session.done", async () => {
+  const { client, socket } = await connected();
+  assert.equal(client.isInFlight, false);
+  client.sendText("One. ");
+  client.sendText("More of it.");
+  client.done();
+  client.sendText("The next one.");
+  client.done();
+  socket.receive({ type: "session.done" });
+  assert.equal(client.isInFlight, true);
+  socket.receive({ type: "session.done" });
+  assert.equal(client.isInFlight, false);
 });
 
-test("unknown types and fields are ignored", () => {
-  const { client, sockets, events } = connect();
-  client.speak({ text: "One." });
-  sockets[0].open();
-  sockets[0].receive({ type: "something.new", x: 1 });
-  sockets[0].receive({ type: "session.done", total_sentences: 0, y: 2 });
-  assert.deepEqual(events.map(([type]) => type), ["open", "session.done"]);
+test("what a server about to end, or a fatal error, leaves unsaid is in flight no more", async () => {
+  for (const error of [{ code: "session_ending", fatal: false }, { code: "internal_error", fatal: true }]) {
+    const { client, socket } = await connected();
+    client.sendText("One.");
+    client.done();
+    socket.receive({ type: "error", ...error });
+    assert.equal(client.isInFlight, false, error.code);
+  }
 });
 
-test("audio carries its samples and its time of arrival", () => {
-  const { client, sockets, events } = connect();
-  client.speak({ text: "One." });
-  sockets[0].open();
-  sockets[0].receive(Int16Array.of(1, -2, 3).buffer);
-  assert.deepEqual(events.at(-1), ["audio", { samples: Int16Array.of(1, -2, 3), arrived_at_s: 5 }]);
+// -- Hearing ----------------------------------------------------------------------------------------------------------
+
+test("audio carries its bytes, what announced it, and its time of arrival", async () => {
+  const { socket, events, timers } = await connected();
+  timers.advance(5000);
+  socket.receive({ ...START, context_id: "a" });
+  socket.receive(sound(1, -2, 3));
+  const [type, audio] = events.at(-1);
+  assert.equal(type, "audio");
+  assert.deepEqual([...new Int16Array(audio.bytes.buffer)], [1, -2, 3]);
+  assert.deepEqual([audio.start.context_id, audio.format, audio.arrived_at_s], ["a", "pcm", 5]);
 });
 
-test("after close or cancel nothing of the old socket is heard", () => {
-  const { client, sockets, events } = connect();
-  client.speak({ text: "One." });
-  sockets[0].open();
-  client.cancel();
-  sockets[0].receive(Int16Array.of(1).buffer);
-  sockets[0].lose(1000);
-  assert.deepEqual(events.map(([type]) => type), ["open"]);
-  client.speak({ text: "Two." });
-  assert.equal(sockets.length, 2);
+test("a frame header says whose sound it is", async () => {
+  const { socket, events } = await connected();
+  socket.receive({ ...START, context_id: "a", context_number: 1, frame_header: true });
+  socket.receive({ ...START, context_id: "b", context_number: 2, sentence_index: 4, frame_header: true });
+  const frame = new DataView(new ArrayBuffer(18));
+  frame.setUint8(0, 1);
+  frame.setUint8(1, 1);
+  frame.setUint16(2, 1, true);
+  frame.setUint32(4, 0, true);
+  frame.setUint32(8, 7, true);
+  frame.setUint32(12, 960, true);
+  frame.setInt16(16, -5, true);
+  socket.receive(frame.buffer);
+  const audio = events.at(-1)[1];
+  assert.deepEqual([audio.start.context_id, audio.start.sentence_index], ["a", 0]);
+  assert.deepEqual([...audio.bytes], [0xfb, 0xff]);
 });
 
-test("a cancel before the socket opened sends nothing when it opens", () => {
-  const { client, sockets } = connect();
-  client.speak({ text: "One." });
-  client.cancel();
-  sockets[0].open();
-  assert.deepEqual(sockets[0].sent, []);
+test("contexts that are over leave nothing behind: the next one's frames are its own", async () => {
+  const { client, socket, events } = await connected();
+  client.sendText("One.", { contextId: "a" });
+  client.done({ contextId: "a" });
+  socket.receive({ ...START, context_id: "a", context_number: 1, frame_header: true });
+  socket.receive({ type: "session.done", context_id: "a" });
+  socket.receive({ ...START, context_id: "b", context_number: 2, frame_header: true });
+  const frame = new DataView(new ArrayBuffer(18));
+  frame.setUint8(0, 1);
+  frame.setUint16(2, 1, true); // of context "a", which is over
+  socket.receive(frame.buffer);
+  assert.equal(events.at(-1)[1].code, "bad_server_message");
 });
 
-test("half a sample, or text that is not JSON, ends the socket with an error", () => {
-  for (const bad of [new ArrayBuffer(3), "{"]) {
-    const { client, sockets, events } = connect();
-    client.speak({ text: "One." });
-    sockets[0].open();
-    sockets[0].onmessage({ data: bad });
+test("unknown types and fields are ignored, and none can pretend to be an event of ours", async () => {
+  const { socket, events } = await connected();
+  socket.receive({ type: "something.new", x: 1 });
+  socket.receive({ type: "audio", x: 1 });
+  socket.receive({ type: "closed" });
+  socket.receive({ type: "session.done", total_sentences: 0, y: 2 });
+  assert.deepEqual(types(events), ["open", "session.done"]);
+});
+
+test("what breaks the protocol ends the connection with an error", async () => {
+  const withoutVersion = new ArrayBuffer(20);
+  for (const bad of [[START, new ArrayBuffer(3)], ["{"], ["7"], ["null"], [sound(1)], [{ ...START, frame_header: true }, withoutVersion], [{ ...START, frame_header: true }, Uint8Array.of(1, 0, 0, 0, 0).buffer]]) {
+    const { client, socket, events } = await connected();
+    for (const each of bad) {
+      if (typeof each === "string") socket.onmessage({ data: each });
+      else socket.receive(each);
+    }
     assert.equal(events.at(-1)[1].code, "bad_server_message");
-    assert.ok(!client.isOpen && !client.isInFlight);
+    assert.equal(client.state, "closed");
+    assert.equal(socket.readyState, 3);
   }
 });
 
-// -- Speaker ----------------------------------------------------------------------------------------------------------
-
-class FakePlayer {
-  calls = [];
-  isRunning = true;
-  outputLatencyMs = 0;
-  prepare = async () => {};
-  heardAtMs = ({ context_time_s }) => context_time_s * 1000;
-  begin(rate) {
-    this.calls.push(`begin ${rate}`);
-    this.utterance = (this.utterance ?? 0) + 1;
-    return this.utterance;
-  }
-  push(samples) {
-    this.calls.push(`push ${samples.length}`);
-  }
-  sentenceDone() {
-    this.calls.push("sentence-done");
-  }
-  end() {
-    this.calls.push("end");
-  }
-  stop() {
-    this.calls.push("stop");
-  }
-  report(stats) {
-    this.onstats({ utterance: this.utterance, state: "playing", played_samples: 0, played_ms: 0, buffered_ms: 0, underruns: 0,
-      gap_worst_ms: 0, gap_open_ms: 0, rms: 0, first_audible: null, ...stats });
-  }
-}
-
-function speaking(probe = async () => 200) {
-  const { client, sockets } = connect();
-  const player = new FakePlayer();
-  const speaker = new Speaker({ client, player, probe });
-  speaker.speak({ text: "One. Two.", voice: "", askedAtMs: 0 });
-  return { speaker, player, sockets };
-}
-
-const START = { type: "audio.start", sentence_index: 0, sentence_text: "One.", format: "pcm", sample_rate: 24000 };
-
-test("one utterance, from the press to the last sample", (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
-  const { speaker, player, sockets } = speaking();
-  assert.equal(speaker.snapshot.state, "connecting");
-  sockets[0].open();
-  assert.equal(speaker.snapshot.state, "waiting");
-  sockets[0].receive(START);
-  sockets[0].receive(new ArrayBuffer(480));
-  sockets[0].receive({ type: "audio.done", sentence_index: 0, error: false });
-  sockets[0].receive({ type: "session.done", continuity: { underrun_count: 0 } });
-  assert.deepEqual(player.calls, ["begin 24000", "push 240", "sentence-done", "end"]);
-  player.report({ played_ms: 5, first_audible: { context_time_s: 0.182 }, context_time_s: 0.2 });
-  assert.equal(speaker.snapshot.state, "speaking");
-  assert.equal(speaker.snapshot.first_audible_ms, 182);
-  player.report({ state: "finished", played_ms: 10 });
-  assert.equal(speaker.snapshot.state, "idle");
-  assert.equal(speaker.snapshot.outcome, "spoken");
-  assert.deepEqual(speaker.snapshot.server_report, { underrun_count: 0 });
-});
-
-test("an utterance without a sound ends all the same", () => {
-  const { speaker, sockets } = speaking();
-  sockets[0].open();
-  sockets[0].receive({ type: "session.done", total_sentences: 0 });
-  assert.equal(speaker.snapshot.outcome, "spoken");
-});
-
-test("one failed sentence is said, and the others go on", () => {
-  const { speaker, player, sockets } = speaking();
-  sockets[0].open();
-  sockets[0].receive({ type: "error", code: "synthesis_failed", message: "x", fatal: false, sentence_index: 0 });
-  assert.match(speaker.snapshot.problem, /stumbled/);
-  assert.ok(speaker.isBusy);
-  sockets[0].receive({ ...START, sentence_index: 1 });
-  assert.deepEqual(player.calls, ["begin 24000"]);
-});
-
-test("a loss in mid-speech plays what has arrived, and says that it is not all", (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
-  const { speaker, player, sockets } = speaking();
+test("the inspector sees everything that passes, sound by its size alone", async () => {
+  const { client, sockets } = make();
+  const seen = [];
+  client.on("message", ({ direction, data }) => seen.push([direction, data.type ?? data.bytes]));
+  client.connect();
+  client.sendText("Hi.");
   sockets[0].open();
   sockets[0].receive(START);
-  sockets[0].receive(new ArrayBuffer(480));
+  sockets[0].receive(sound(1, 2));
+  assert.deepEqual(seen, [["out", "session.config"], ["out", "input.text"], ["in", "audio.start"], ["in", 4]]);
+});
+
+// -- Barge-in ---------------------------------------------------------------------------------------------------------
+
+test("cancel keeps the connection, and drops the sound that is still on its way", async () => {
+  const { client, socket, events } = await connected();
+  client.sendText("A long story.", { contextId: "a" });
+  socket.receive({ ...START, context_id: "a" });
+  socket.receive(sound(1));
+  client.cancel({ contextId: "a", playbackOffsetMs: 1240 });
+  assert.deepEqual(socket.sent.at(-1), { type: "input.cancel", context_id: "a", playback_offset_ms: 1240 });
+  socket.receive(sound(2));
+  socket.receive({ type: "audio.cancelled", context_id: "a", text_spoken: "A long" });
+  socket.receive({ type: "session.done", context_id: "a", reason: "cancelled" });
+  assert.deepEqual(types(events), ["open", "audio.start", "audio", "audio.cancelled", "session.done"]);
+  assert.ok(client.isOpen && !client.isInFlight);
+  client.sendText("Another.", { contextId: "a" });
+  socket.receive({ ...START, context_id: "a", utterance_index: 1 });
+  socket.receive(sound(3));
+  assert.equal(types(events).at(-1), "audio");
+});
+
+test("a cancel is of its own context: others are heard on", async () => {
+  const { client, socket, events } = await connected();
+  client.cancel({ contextId: "a" });
+  socket.receive({ ...START, context_id: "b" });
+  socket.receive(sound(1));
+  assert.equal(types(events).at(-1), "audio");
+});
+
+test("two cancels in a row wait for two answers", async () => {
+  const { client, socket, events } = await connected();
+  client.sendText("One.");
+  client.cancel({});
+  client.sendText("Two.");
+  client.cancel({});
+  socket.receive({ type: "audio.cancelled" });
+  socket.receive(START);
+  socket.receive(sound(1)); // of the second text, which has been cancelled too
+  socket.receive({ type: "audio.cancelled" });
+  assert.deepEqual(types(events), ["open", "audio.cancelled", "audio.start", "audio.cancelled"]);
+});
+
+// -- Losing the connection --------------------------------------------------------------------------------------------
+
+test("after a loss it comes back with its config, and says nothing twice", async () => {
+  const { client, sockets, socket, events, states, timers } = await connected();
+  client.sendText("Half of a sen");
+  socket.lose(1006);
+  assert.deepEqual(events.at(-1), ["closed", { code: 1006, reason: "", opened: true, in_flight: true, will_reconnect: true }]);
+  assert.equal(client.state, "reconnecting");
+  assert.throws(() => client.sendText("tence."), SpeechClientError);
+  timers.advance(499);
+  assert.equal(sockets.length, 1);
+  timers.advance(1);
+  sockets[1].open();
+  assert.deepEqual(sockets[1].sent, [{ type: "session.config", response_format: "pcm", stream_audio: true, voice: "one" }]);
+  assert.ok(!client.isInFlight);
+  assert.deepEqual(states, ["connecting", "open", "reconnecting", "open"]);
+});
+
+test("the tries are bounded and farther and farther apart, with no timer left behind", async () => {
+  const { client, sockets, socket, events, timers } = await connected();
+  const triedAtMs = [];
+  socket.lose(1011);
+  while (client.state === "reconnecting") {
+    const before = sockets.length;
+    timers.advance(10);
+    if (sockets.length === before) continue;
+    triedAtMs.push(timers.nowMs);
+    sockets.at(-1).lose(1006);
+  }
+  assert.deepEqual(triedAtMs, [500, 1500, 3500, 7500, 15500, 23500]);
+  assert.equal(client.state, "closed");
+  assert.equal(events.at(-1)[1].will_reconnect, false);
+  assert.equal(timers.pending, 0);
+});
+
+test("a server that accepts and drops again and again is not asked for ever", async () => {
+  const { client, sockets, socket, timers } = await connected();
+  socket.lose(1011);
+  for (let i = 0; i < 50 && client.state === "reconnecting"; i++) {
+    timers.advance(10_000);
+    sockets.at(-1).open();
+    sockets.at(-1).lose(1011);
+  }
+  assert.equal(client.state, "closed");
+  assert.equal(sockets.length, 7);
+});
+
+test("a connection that was steady counts its next loss anew", async () => {
+  const { client, sockets, socket, timers } = await connected();
+  timers.advance(10_000);
+  socket.lose(1006);
+  timers.advance(500);
+  sockets[1].open();
+  timers.advance(10_000);
+  sockets[1].lose(1006);
+  timers.advance(500);
+  assert.equal(sockets.length, 3);
+  assert.equal(client.state, "reconnecting");
+});
+
+test("closes that mean it are final", async () => {
+  for (const code of [1000, 1001, 1007, 1008, 1009]) {
+    const { client, socket, timers } = await connected();
+    socket.lose(code);
+    assert.equal(client.state, "closed", String(code));
+    assert.equal(timers.pending, 0);
+  }
+});
+
+test("a server that says when to come again is left in peace until then", async () => {
+  const { sockets, socket, timers } = await connected();
+  socket.receive({ type: "error", code: "overloaded", fatal: true, retry_after_ms: 7000 });
+  socket.lose(1013);
+  timers.advance(6999);
+  assert.equal(sockets.length, 1);
+  timers.advance(1);
+  assert.equal(sockets.length, 2);
+});
+
+test("a first connection that fails is the caller's to try again", async () => {
+  const { client, sockets, events, timers } = make();
+  const opened = client.connect();
   sockets[0].lose(1006);
-  assert.match(speaker.snapshot.problem, /connection was lost/);
-  assert.equal(player.calls.at(-1), "end");
-  player.report({ state: "finished" });
-  assert.equal(speaker.snapshot.outcome, "failed");
+  assert.equal(await opened, false);
+  assert.deepEqual(events, [["closed", { code: 1006, reason: "", opened: false, in_flight: false, will_reconnect: false }]]);
+  assert.equal(timers.pending, 0);
 });
 
-test("a socket that never opens is explained by /readyz", async () => {
-  for (const [status, words] of [[null, /cannot be reached/], [503, /not ready yet/], [200, /may be full/]]) {
-    const { speaker, sockets } = speaking(async () => status);
-    sockets[0].lose(1006);
-    await new Promise((resolve) => setImmediate(resolve));
-    assert.match(speaker.snapshot.problem, words);
-    assert.equal(speaker.snapshot.outcome, "failed");
+test("close ends it all: the socket, the timer, and those who wait", async () => {
+  const opening = make();
+  const opened = opening.client.connect();
+  opening.client.close();
+  assert.equal(await opened, false);
+  assert.equal(opening.sockets[0].closedWith, 1000);
+  opening.sockets[0].open();
+  assert.deepEqual(opening.sockets[0].sent, []);
+  const lost = await connected();
+  lost.socket.lose(1006);
+  lost.client.close();
+  assert.equal(lost.timers.pending, 0);
+  const open = await connected();
+  open.socket.receive(START);
+  open.client.close();
+  open.socket.receive(sound(1));
+  open.socket.lose(1000);
+  assert.deepEqual(types(open.events), ["open", "audio.start"]);
+});
+
+test("what was said to a connection that never opened is not said to the next", () => {
+  const { client, sockets } = make();
+  client.connect();
+  client.sendText("Old.");
+  client.close();
+  client.connect();
+  sockets[1].open();
+  assert.deepEqual(sockets[1].sent.map(({ type }) => type), ["session.config"]);
+});
+
+test("what the lost connection announced announces nothing on the next", async () => {
+  for (const header of [false, true]) {
+    const { sockets, socket, events, timers } = await connected();
+    socket.receive({ ...START, context_number: 0, frame_header: header });
+    socket.lose(1006);
+    timers.advance(500);
+    sockets[1].open();
+    if (header) sockets[1].receive({ ...START, context_number: 1, frame_header: true });
+    const frame = new ArrayBuffer(18);
+    new DataView(frame).setUint8(0, 1); // of context 0
+    sockets[1].receive(frame);
+    assert.equal(events.at(-1)[1].code, "bad_server_message");
   }
 });
 
-test("stats of an utterance that was stopped do not touch the next one", (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
-  const { speaker, player, sockets } = speaking();
-  sockets[0].open();
-  sockets[0].receive(START);
-  sockets[0].receive(new ArrayBuffer(480));
-  speaker.speak({ text: "Again.", voice: "", askedAtMs: 0 });
-  player.report({ state: "finished", played_ms: 99 });
-  assert.equal(speaker.snapshot.played_ms, 0);
-  assert.equal(speaker.snapshot.state, "connecting");
+test("an address that no socket can be made of is a connection that failed", async () => {
+  const { client, events } = make({
+    openSocket: () => {
+      throw new SyntaxError("bad address");
+    },
+  });
+  assert.equal(await client.connect(), false);
+  assert.equal(events[0][1].reason, "bad address");
 });
 
-test("sound that the browser holds back is said", (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
-  const { speaker, player, sockets } = speaking();
-  player.isRunning = false;
-  sockets[0].open();
-  sockets[0].receive(START);
-  sockets[0].receive(new ArrayBuffer(480));
-  t.mock.timers.tick(2000);
-  assert.match(speaker.snapshot.problem, /holding the sound back/);
+// -- Tokens -----------------------------------------------------------------------------------------------------------
+
+test("each socket gets a fresh token, as a subprotocol; none where there is none", async () => {
+  let number = 0;
+  const { sockets, socket, timers } = await connected({ token: async () => `t${++number}` });
+  assert.deepEqual(socket.protocols, ["realtime-tts.v1", "realtime-tts.token.t1"]);
+  socket.lose(1006);
+  timers.advance(500);
+  await settle();
+  assert.deepEqual(sockets[1].protocols, ["realtime-tts.v1", "realtime-tts.token.t2"]);
+  const open = await connected({ token: async () => null });
+  assert.equal(open.socket.protocols, undefined);
 });
 
-// -- Timeline and words -----------------------------------------------------------------------------------------------
-
-test("the playhead decides which sentence is heard", () => {
-  const timeline = new SentenceTimeline();
-  timeline.begin(0, "One.");
-  timeline.add(100);
-  timeline.begin(1, "Two.");
-  timeline.add(50);
-  assert.deepEqual([0, 1, 99, 100, 149, 150].map((at) => timeline.at(at)), [-1, 0, 0, 1, 1, -1]);
-  assert.deepEqual(timeline.heard(125), [1, 0.5]);
+test("a token that comes after close opens nothing", async () => {
+  let give;
+  const { client, sockets } = make({ token: () => new Promise((resolve) => (give = resolve)) });
+  client.connect();
+  client.close();
+  give("late");
+  await settle();
+  assert.equal(sockets.length, 0);
 });
 
-test("voices have human names, grouped by language in the server's order", () => {
-  assert.equal(voiceInWords("af_heart"), "Heart — American, female");
-  assert.equal(voiceInWords("bm_lewis"), "Lewis — British, male");
-  assert.equal(voiceInWords("jf_alpha"), "Alpha — female");
-  assert.equal(voiceInWords("my-own_voice"), "My Own Voice");
-  const groups = groupVoices([{ name: "af_heart", language: "en-US" }, { name: "x", language: "" }, { name: "am_adam", language: "en-US" }]);
-  assert.deepEqual(groups.map(({ label, voices }) => [label, voices.length]), [["American English", 2], ["Other", 1]]);
+test("a token that is refused is an error, and no connection", async () => {
+  const { client, events } = make({ token: () => Promise.reject(Object.assign(new Error("no"), { code: "unauthorized", retryable: false })) });
+  assert.equal(await client.connect(), false);
+  assert.deepEqual(types(events), ["error", "closed"]);
+  assert.equal(events[0][1].code, "unauthorized");
 });
 
-test("the measures read as one line", () => {
-  const measures = { first_audible_ms: 182.4, buffered_ms: 1410, underruns: 0, worst_gap_ms: 0 };
-  assert.equal(measuresInWords(measures), "first sound 182 ms · buffer 1.4 s · 0 gaps (worst 0 ms)");
-  assert.match(measuresInWords({ ...measures, first_audible_ms: null, underruns: 1, worst_gap_ms: 80 }), /^first sound – .* 1 gap \(worst 80 ms\)$/);
+test("while it comes back a token that cannot be had is no news; one that is refused ends it", async () => {
+  let answer = async () => "t1";
+  const { client, socket, events, timers } = await connected({ token: () => answer() });
+  socket.lose(1006);
+  answer = () => Promise.reject(new Error("offline"));
+  timers.advance(500);
+  await settle();
+  assert.deepEqual(types(events), ["open", "closed", "closed"]);
+  assert.equal(client.state, "reconnecting");
+  answer = () => Promise.reject(Object.assign(new Error("no"), { code: "unauthorized", retryable: false }));
+  timers.advance(1000);
+  await settle();
+  assert.deepEqual(types(events), ["open", "closed", "closed", "error", "closed"]);
+  assert.equal(client.state, "closed");
+  assert.equal(timers.pending, 0);
 });
 
-test("errors are plain words, and a server's own words where we have none", () => {
-  assert.match(errorInWords({ code: "overloaded", message: "x" }), /busy/);
-  assert.equal(errorInWords({ code: "brand_new", message: "Its own words." }), "Its own words.");
-  assert.match(closeInWords({ code: 1012 }), /restarting/);
-  assert.match(unreachableInWords(429), /429/);
+// -- Through a bad network --------------------------------------------------------------------------------------------
+
+test("what the network holds back arrives later, in order, and the close behind it", async () => {
+  const timers = new FakeTimers();
+  const network = new BadNetwork({ jitterMs: 100, schedule: timers.schedule, nowMs: () => timers.nowMs });
+  const { client, socket, events } = await connected({ network, nowS: () => timers.nowMs / 1000 });
+  const inspected = [];
+  client.on("message", ({ direction, at_s }) => direction === "in" && inspected.push(at_s));
+  socket.receive(START);
+  socket.receive(sound(1));
+  socket.lose(1000);
+  assert.deepEqual(types(events), ["open"]);
+  timers.advance(100);
+  assert.deepEqual(types(events), ["open", "audio.start", "audio", "closed"]);
+  assert.ok(events[2][1].arrived_at_s > 0);
+  assert.ok(inspected.every((at) => at > 0));
+});
+
+test("close clears the network", async () => {
+  const timers = new FakeTimers();
+  const network = new BadNetwork({ jitterMs: 100, schedule: timers.schedule, nowMs: () => timers.nowMs });
+  const { client, socket } = await connected({ network });
+  socket.receive(START);
+  assert.equal(timers.pending, 1);
+  client.close();
+  assert.equal(timers.pending, 0);
 });

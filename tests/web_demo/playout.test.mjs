@@ -36,3 +36,25 @@ test("the stalls add up to the greatest un-rebased deficit", () => {
     assert.ok(Math.abs(report.underrun_total_s - report.max_underrun_s) < 1e-6);
   }
 });
+
+test("when the listener runs dry is known after every packet", () => {
+  const ledger = new PlayoutLedger();
+  assert.equal(ledger.playout_end_s, null);
+  ledger.record({ arrived_at_s: 1, duration_s: 0.5 });
+  assert.equal(ledger.playout_end_s, 1.5);
+  ledger.record({ arrived_at_s: 2, duration_s: 0.25 });
+  assert.equal(ledger.playout_end_s, 2.25);
+});
+
+test("impossible packets are refused, and change nothing", () => {
+  const ledger = new PlayoutLedger();
+  ledger.record({ arrived_at_s: 1, duration_s: 0.1 });
+  for (const bad of [
+    { arrived_at_s: 0.9, duration_s: 0.1 },
+    { arrived_at_s: Number.NaN, duration_s: 0.1 },
+    ...[-0.1, Number.NaN, Infinity].map((duration_s) => ({ arrived_at_s: 2, duration_s })),
+  ]) {
+    assert.throws(() => ledger.record(bad), RangeError);
+  }
+  assert.equal(ledger.report().packets, 1);
+});

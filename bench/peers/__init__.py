@@ -1,0 +1,1 @@
+"""Our server beside others, in one run: the same texts, listeners and clock.  `python -m bench.peers --help`."""

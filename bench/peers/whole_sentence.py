@@ -1,0 +1,110 @@
+"""A server that makes each sentence whole before it sends it, as the common Kokoro servers do: ours without streaming.
+
+    python -m bench.peers.whole_sentence --port 8880
+
+The weights, voices, pronunciation, sentence rules, onnxruntime settings and trimmed silence are our own server's, and
+the model is the uncut one, so that what is left to compare is the engine.  POST /v1/audio/speech takes `input` and
+answers with raw 16-bit PCM, chunked: a sentence at a time.  One sentence is computed at a time, for whoever asked
+first; all listeners at once on the same cores would only make every one of them later.
+"""
+
+import argparse
+import asyncio
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from aiohttp import web
+
+from bench.take import AUDIBLE
+from realtime_tts.engine.api import SynthesisRequest
+from realtime_tts.engine.models import tone
+from realtime_tts.session.sentences import SentenceSplitter
+
+SAMPLE_RATE_HZ = 24_000
+LEAD_IN_SAMPLES = 1200
+"""50 ms before the first sound, as our server keeps (engine/models/kokoro/frames.py)."""
+
+Samples = npt.NDArray[np.float32]
+Speak = Callable[[str], Samples]
+"""One sentence to all of its sound, in [-1, 1]."""
+
+
+def kokoro_voice(voice: str, threads: int) -> Speak:
+    from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
+    from realtime_tts.engine.models.kokoro.sessions import load_session
+    from realtime_tts.engine.models.kokoro.styles import load_styles
+    from realtime_tts.engine.models.kokoro.weights import find_weights
+
+    style, read = load_styles()[voice], Pronouncer().read
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "model.onnx"
+        find_weights().write_to(path)
+        session = load_session(path, threads=threads)
+
+    def speak(text: str) -> Samples:
+        parts = [np.zeros(0, np.float32)]
+        for piece in read(text):
+            feed = {
+                "tokens": np.array([[0, *piece.tokens, 0]], np.int64),
+                "style": style.row(len(piece.tokens) - 1),
+                "speed": np.ones(1, np.float32),
+            }
+            parts.append(without_leading_silence(session.run(None, feed)[0].reshape(-1)))
+        return np.concatenate(parts)
+
+    return speak
+
+
+def tone_voice(text: str) -> Samples:
+    return tone.render(SynthesisRequest("peer", "peer", text, "tone_low"))
+
+
+def without_leading_silence(samples: Samples) -> Samples:
+    audible = np.flatnonzero(np.abs(samples) > AUDIBLE / 32768)
+    return samples[max(0, int(audible[0]) - LEAD_IN_SAMPLES) :] if len(audible) else samples
+
+
+def pcm16(samples: Samples) -> bytes:
+    return np.rint(np.clip(samples, -1.0, 1.0) * 32767).astype("<i2").tobytes()
+
+
+def app(speak: Speak) -> web.Application:
+    application = web.Application()
+    application.router.add_post("/v1/audio/speech", partial(_speech, speak, asyncio.Lock()))
+    return application
+
+
+async def _speech(speak: Speak, turn: asyncio.Lock, request: web.Request) -> web.StreamResponse:
+    splitter = SentenceSplitter()
+    text = str((await request.json())["input"])
+    response = web.StreamResponse(headers={"Content-Type": "audio/pcm"})
+    await response.prepare(request)
+    for sentence in (*splitter.push(text), *splitter.finish()):
+        async with turn:  # asyncio's locks are fair: first come, first served
+            samples = await asyncio.to_thread(speak, sentence.text)
+        await response.write(pcm16(samples))
+    await response.write_eof()
+    return response
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.peers.whole_sentence",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--model", choices=("kokoro", "tone"), default="kokoro")
+    parser.add_argument("--voice", default="af_heart", help="of kokoro (%(default)s)")
+    parser.add_argument("--threads", type=int, default=2, help="cores for one computation (%(default)s)")
+    args = parser.parse_args(arguments)
+    speak = kokoro_voice(args.voice, args.threads) if args.model == "kokoro" else tone_voice
+    web.run_app(app(speak), host="127.0.0.1", port=args.port, print=lambda _line: None)
+
+
+if __name__ == "__main__":
+    main()

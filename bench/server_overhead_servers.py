@@ -1,0 +1,277 @@
+"""The servers that `bench.server_overhead` compares: ours, bare aiohttp, and frames written by hand on asyncio streams.
+
+    python -m bench.server_overhead_servers --kind ours --format pcm --core 0
+
+All send the same packets at the same pace: a chunk of 80 ms to each listener every 80 ms, on the clock of when it is
+due, never of when the last one went.  It announces its port in the first line, answers each line on stdin by its
+processor time, memory and event-loop lag so far (a `Mark`), and ends with its stdin.
+"""
+
+import argparse
+import asyncio
+import base64
+import hashlib
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import cycle
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from aiohttp import web
+
+from bench.load import loop_factory
+from realtime_tts.audio.encoder import make_encoder
+from realtime_tts.audio.format import AudioFormat, Encoding
+from realtime_tts.clock import Clock, MonotonicClock
+from realtime_tts.engine.api import AudioReady, EngineStatus, EventSink, ModelInfo, Samples, SynthesisRequest
+from realtime_tts.engine.models import tone
+from realtime_tts.metrics import Metrics
+from realtime_tts.server import Server, ServerLimits, ServerOptions, listening
+from realtime_tts.session.protocol import STREAM_PATH
+
+KINDS = ("ours", "aiohttp", "raw")
+CHUNK_SAMPLES = tone.SAMPLES_PER_FRAME
+CHUNK_S = CHUNK_SAMPLES / tone.SAMPLE_RATE_HZ
+CHUNKS = 64
+"""Of sound made beforehand, over and over."""
+MAX_LISTENERS = 16_000
+LAG_EVERY_S = 0.01
+WEBSOCKET_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+"""RFC 6455, 1.3."""
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What the server has used until now."""
+
+    at_s: float
+    cpu_s: float
+    waited_s: float
+    """In which it could have run, and others had its core; 0 where the system does not say."""
+    rss_bytes: int | None
+    """None where the system does not say."""
+    lags_s: tuple[float, ...]
+    """Of the event loop, sampled since the mark before."""
+
+
+def chunks() -> list[Samples]:
+    """What all listeners hear: the model's own sound, float32, `CHUNK_SAMPLES` each."""
+    text = "What a core can carry is told by what it sends, and by when. " * 4
+    sound = tone.render(SynthesisRequest("overhead", "overhead", text, "tone_low"))
+    whole = np.resize(sound, CHUNKS * CHUNK_SAMPLES)
+    return [np.asarray(piece, np.float32) for piece in whole.reshape(CHUNKS, CHUNK_SAMPLES)]
+
+
+def packets_of(encoding: Encoding) -> list[list[bytes]]:
+    """For each chunk, what goes on the wire: for Opus already encoded, since the bare senders know nothing of sound."""
+    encoder = make_encoder(AudioFormat(encoding, tone.SAMPLE_RATE_HZ), tone.SAMPLE_RATE_HZ, streaming=True)
+    return [[packet.data for packet in encoder.encode(chunk)] for chunk in chunks()]
+
+
+# -- Ours --------------------------------------------------------------------------------------------------------------
+
+
+class PacedEngine:
+    """An engine that costs nothing: the sound of each request is there, and comes at the pace at which it is heard.
+
+    It has no end: the listener leaves.
+    """
+
+    info: ModelInfo = tone.info()
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._chunks = chunks()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    def submit(self, request: SynthesisRequest, sink: EventSink) -> None:
+        sound = cycle(self._chunks)
+        due_s = self._loop.time()
+
+        def speak() -> None:
+            nonlocal due_s
+            due_s += CHUNK_S
+            self._timers[request.stream_id] = self._loop.call_at(due_s, speak)
+            sink(AudioReady(request.request_id, next(sound)))
+
+        speak()
+
+    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
+        pass
+
+    def cancel(self, request_id: str) -> None:
+        pass
+
+    def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
+        pass
+
+    def playout(self, stream_id: str, playout_end_s: float) -> None:
+        pass
+
+    def end_stream(self, stream_id: str) -> None:
+        if timer := self._timers.pop(stream_id, None):
+            timer.cancel()
+
+    def status(self) -> EngineStatus:
+        return EngineStatus(ready=True, reason="ready")
+
+
+@asynccontextmanager
+async def ours(_encoding: Encoding) -> AsyncIterator[int]:
+    """The whole server but for its engine thread: door, access, session, encoder, metrics."""
+    clock, metrics = MonotonicClock(), Metrics()
+    limits = ServerLimits(max_sessions=MAX_LISTENERS)
+    server = Server(
+        PacedEngine(asyncio.get_running_loop()),
+        clock,
+        limits,
+        ServerOptions(observer=metrics, metrics_text=metrics.text),
+    )
+    metrics.watch_sessions(lambda: server.active_sessions)
+    lag = asyncio.create_task(metrics.measure_loop_lag(clock))
+    try:
+        async with listening(server, "127.0.0.1", 0) as url:
+            yield int(url.rsplit(":", 1)[1])
+    finally:
+        lag.cancel()
+
+
+# -- To compare with ---------------------------------------------------------------------------------------------------
+
+
+async def paced(packets: Sequence[Sequence[bytes]]) -> AsyncIterator[bytes]:
+    """Packets without end, each when it is due."""
+    loop = asyncio.get_running_loop()
+    due_s = loop.time()
+    for chunk in cycle(packets):
+        for packet in chunk:
+            yield packet
+        due_s += CHUNK_S
+        await asyncio.sleep(due_s - loop.time())
+
+
+@asynccontextmanager
+async def bare_aiohttp(encoding: Encoding) -> AsyncIterator[int]:
+    """The shortest sender that aiohttp allows."""
+    packets = packets_of(encoding)
+
+    async def stream(request: web.Request) -> web.WebSocketResponse:
+        websocket = web.WebSocketResponse(compress=False)
+        await websocket.prepare(request)
+        await websocket.receive()
+        try:
+            async for packet in paced(packets):
+                await websocket.send_bytes(packet)
+        except ConnectionError:
+            pass  # the listener has left
+        return websocket
+
+    app = web.Application()
+    app.add_routes([web.get(STREAM_PATH, stream)])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
+        await site.start()
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def raw(encoding: Encoding) -> AsyncIterator[int]:
+    """What asyncio itself costs: each frame is made beforehand, and written as it is."""
+    frames = [[frame(packet) for packet in chunk] for chunk in packets_of(encoding)]
+
+    async def stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            writer.write(upgraded(await reader.readuntil(b"\r\n\r\n")))
+            await reader.read(1)
+            async for data in paced(frames):
+                writer.write(data)
+                await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # the listener has left
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(stream, "127.0.0.1", 0, backlog=1024)
+    async with server:
+        yield int(server.sockets[0].getsockname()[1])
+
+
+def frame(payload: bytes) -> bytes:
+    """A binary frame as a server sends it (RFC 6455, 5.2)."""
+    size = len(payload)
+    if size < 126:
+        return bytes((0x82, size)) + payload
+    assert size < 1 << 16, "80 ms of sound are less"
+    return bytes((0x82, 126)) + size.to_bytes(2) + payload
+
+
+def upgraded(request: bytes) -> bytes:
+    """The answer to a WebSocket's opening request."""
+    lines = (line.partition(b":") for line in request.split(b"\r\n"))
+    key = next(value.strip() for name, _colon, value in lines if name.lower() == b"sec-websocket-key")
+    accept = base64.b64encode(hashlib.sha1(key + WEBSOCKET_GUID).digest())
+    return (
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n"
+    )
+
+
+# -- The process -------------------------------------------------------------------------------------------------------
+
+
+async def sample_lag(lags_s: list[float], clock: Clock) -> None:
+    """How late the loop comes to what is due, until cancelled."""
+    while True:
+        due_s = clock.now_s() + LAG_EVERY_S
+        await asyncio.sleep(LAG_EVERY_S)
+        lags_s.append(max(0.0, clock.now_s() - due_s))
+
+
+def waited_s() -> float:
+    schedstat = Path("/proc/self/schedstat")
+    return int(schedstat.read_text().split()[1]) / 1e9 if schedstat.exists() else 0.0
+
+
+def rss_bytes() -> int | None:
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else None
+
+
+async def serve(kind: str, encoding: Encoding) -> None:
+    loop, clock = asyncio.get_running_loop(), MonotonicClock()
+    lags_s: list[float] = []
+
+    def answer() -> None:
+        if not sys.stdin.readline():
+            os._exit(0)  # thousands of goodbyes are not what is measured
+        mark = Mark(clock.now_s(), time.process_time(), waited_s(), rss_bytes(), tuple(lags_s))
+        lags_s.clear()
+        print(msgspec.json.encode(mark).decode(), flush=True)
+
+    async with {"ours": ours, "aiohttp": bare_aiohttp, "raw": raw}[kind](encoding) as port:
+        loop.add_reader(sys.stdin, answer)
+        print(port, flush=True)
+        await sample_lag(lags_s, clock)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kind", choices=KINDS, required=True)
+    parser.add_argument("--format", choices=("pcm", "opus"), default="pcm")
+    parser.add_argument("--core", type=int, help="the one core to run on (default: any)")
+    args = parser.parse_args()
+    if args.core is not None:
+        os.sched_setaffinity(0, {args.core})
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(serve(args.kind, Encoding(args.format)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The servers that are compared send the same sound, in frames that a WebSocket library reads."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+from websockets.asyncio.client import connect
+
+from bench.server_overhead_servers import CHUNKS, bare_aiohttp, chunks, frame, ours, packets_of, raw, upgraded
+from realtime_tts.audio.format import Encoding
+from realtime_tts.session.protocol import STREAM_PATH
+
+WISH = (
+    '{"type":"session.config","response_format":"pcm","stream_audio":true}',
+    '{"type":"input.text","text":"Hello world."}',
+    '{"type":"input.done"}',
+)
+
+
+@pytest.mark.parametrize("server", [ours, bare_aiohttp, raw])
+async def test_each_sends_the_same_packets(server: Callable[[Encoding], AbstractAsyncContextManager[int]]) -> None:
+    heard: list[bytes] = []
+    async with (
+        server(Encoding.PCM) as port,
+        connect(f"ws://127.0.0.1:{port}{STREAM_PATH}", close_timeout=0.1) as websocket,
+    ):
+        for wish in WISH:
+            await websocket.send(wish)
+        async for message in websocket:
+            if isinstance(message, bytes):
+                heard.append(message)
+            if len(heard) == 4:
+                break
+    assert heard == [packet for chunk in packets_of(Encoding.PCM)[:4] for packet in chunk]
+
+
+def test_a_chunk_of_opus_is_four_packets() -> None:
+    assert [len(chunk) for chunk in packets_of(Encoding.OPUS)] == [4] * CHUNKS
+    assert len({chunk.tobytes() for chunk in chunks()}) > CHUNKS // 2
+
+
+def test_the_opening_is_answered_as_the_standard_says() -> None:
+    asked = b"GET /chat HTTP/1.1\r\nHost: a\r\nsec-websocket-key:  dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    assert b"\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n" in upgraded(asked)
+
+
+def test_a_frame_tells_its_length() -> None:
+    assert frame(b"abc") == b"\x82\x03abc"
+    assert frame(bytes(3840))[:4] == b"\x82\x7e\x0f\x00"
+    assert (frame(bytes(125))[1], frame(bytes(126))[:4]) == (125, b"\x82\x7e\x00\x7e")

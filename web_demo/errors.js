@@ -1,0 +1,9 @@
+// Errors that say in a word what went wrong: `code` is for programs, `message` for people.
+
+export class CodedError extends Error {
+  constructor(code, message, options) {
+    super(message, options);
+    this.name = new.target.name;
+    this.code = code;
+  }
+}
