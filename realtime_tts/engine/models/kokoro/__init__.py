@@ -19,10 +19,11 @@ from realtime_tts.engine.models.kokoro.weights import find_weights
 from realtime_tts.engine.stage import Model, StageInput
 
 DEFAULT_VOICE = "af_heart"
-# The context: beyond 8 + 5 frames nothing is gained (correlation with the undivided sound 0.96 here, 0.97 at 30 + 20,
-# 0.92 at 2 + 2, 0.83 without).  The ramp: at 7.5 ms a frame (two slow threads) each next chunk is made in time, with
-# 27% to spare at the tightest, (16 + 13) * 7.5 = 218 ms of work while 12 * 25 = 300 ms play; at the 3.6 ms of a newer
-# machine, 60%.  Larger chunks are no faster per frame beyond 60.
+# The context: beyond 8 + 5 frames little is gained (correlation with the undivided sound 0.98 here, 0.99 at 12 + 8);
+# the costly part of the vocoder sees 3 and 1 of them.  The ramp: at 7.5 ms a frame (two slow threads, before
+# the vocoder was rewritten) each next chunk was made in time, with 27% to spare at the tightest, (16 + 13) * 7.5 =
+# 218 ms of work while 12 * 25 = 300 ms play; at the 3.6 ms of a newer machine, 60%.  Larger chunks are no faster per
+# frame beyond 60.
 CHUNK_PLAN = ChunkPlan(sizes=(12, 16, 24, 40, 60), left_context_frames=8, right_context_frames=5)
 NOMINAL_STREAMS = 4
 """What two cores carry (RTF 0.21)."""
@@ -33,8 +34,9 @@ COSTS = PipelineCosts(
     frames_per_row=160.0,
     scatter_s=0.03,
 )
-"""Measured on two cores with AVX512-VNNI that others use too: the front makes a sentence in one launch of 57 ms;
-decodes of 130 ms miss their prediction by 30 on a bad day, and a lone listener hears it where no margin is left."""
+"""Measured on two cores with AVX512-VNNI that others use too, before the vocoder was rewritten (see generator), so that
+they are an upper bound until the engine has seen its own: the front makes a sentence in one launch of 57 ms; decodes of
+130 ms miss their prediction by 30 on a bad day, and a lone listener hears it where no margin is left."""
 
 
 def info() -> ModelInfo:

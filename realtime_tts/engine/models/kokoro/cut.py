@@ -13,11 +13,13 @@ from pathlib import Path
 import onnx
 from onnx.utils import extract_model
 
+from realtime_tts.engine.models.kokoro.generator import rewrite_generator
+from realtime_tts.engine.models.kokoro.products import multiply_convolutions
 from realtime_tts.engine.models.kokoro.steady import NORM_SIZES, PHASE_SUM, make_steady
 from realtime_tts.engine.models.kokoro.weights import MODEL_NAME, Weights
 from realtime_tts.errors import ModelNotUsable
 
-CUT_VERSION = 3
+CUT_VERSION = 4
 """Goes up whenever the same weights would be cut into other files."""
 
 # Where the graph falls apart: 92% of the compute comes after, and everything here has one column a frame (F0 and N
@@ -54,13 +56,13 @@ def user_cache_dir() -> Path:
 def cut_model(weights: Weights, cache_dir: Path, progress: Callable[[str], None]) -> Iterator[CutModel]:
     """The two halves as files, good for the length of the `with`: from the cache, or cut now and kept there.
 
-    A cache that cannot be written costs 3 s at every start, never the start itself.
+    A cache that cannot be written costs 4 s at every start, never the start itself.
     """
     home = cache_dir / "realtime_tts" / "kokoro" / f"{weights.sha256[:16]}-{CUT_VERSION}"
     if _is_whole(home):
         yield _files_in(home)
         return
-    progress("Preparing the embedded voice (once, about 3 s) …")
+    progress("Preparing the embedded voice (once, about 4 s) …")
     try:
         _cut_into_cache(weights, home)
     except OSError as error:
@@ -128,6 +130,11 @@ def _cut(weights: Weights, directory: Path) -> None:
     extract_model(whole, directory / _FRONT_NAME, FRONT_INPUTS, FRONT_OUTPUTS, check_model=False)
     vocoder = extract_vocoder(whole, directory / _VOCODER_NAME)
     make_steady(vocoder)
+    try:
+        rewrite_generator(vocoder)
+    except KeyError as error:
+        raise ModelNotUsable(f"{MODEL_NAME} is not a Kokoro-82M export of the expected layout: no {error}") from error
+    multiply_convolutions(vocoder)
     onnx.save(vocoder, directory / _VOCODER_NAME)
     whole.unlink()
     (directory / _SUMS_NAME).write_text(_sums(directory), encoding="ascii")

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from realtime_tts.engine.api import Samples
 from realtime_tts.engine.chunking import Chunk
 from realtime_tts.engine.models.kokoro.cut import F0, NOISE, TEXT_FEATURES, VOCODER_OUTPUTS
 from realtime_tts.engine.models.kokoro.frames import SAMPLES_PER_FRAME, Array, harmonic_phases, runs_of, unpack_frames
+from realtime_tts.engine.models.kokoro.generator import SPANS
 from realtime_tts.engine.models.kokoro.steady import NORMS, PHASE
 from realtime_tts.engine.models.kokoro.styles import Style
 from realtime_tts.engine.stage import StageInput, StageOutput
@@ -16,6 +18,10 @@ from realtime_tts.errors import SynthesisFailed
 
 # 10 ms.  It takes the median jump at a joint from 0.031 to 0.009, below that of ordinary speech.
 CROSSFADE_SAMPLES = 240
+# What the generator's two parts see around a chunk, of which they can hear 3.6 frames and 0.6.  All the context is for
+# what comes before them, a fifteenth of the work.  Correlation with the undivided sound: 0.981 so, and 0.981 where all
+# three see all of it; 0.977 at (2, 1).
+PART_CONTEXT_FRAMES = (3, 1)
 _FADE_IN = np.linspace(0.0, 1.0, CROSSFADE_SAMPLES, dtype=np.float32)
 
 
@@ -64,17 +70,26 @@ class VocoderStage:
             start, end = max(run.start, first), min(run.end, last)
             if start >= end:
                 continue  # another piece's context
-            sound = self._sound(frames[run.start : run.end], self._styles[voice], run.style)
-            stop = (end - run.start) * SAMPLES_PER_FRAME
-            parts.append(sound[(start - run.start) * SAMPLES_PER_FRAME : stop])
-            tail = sound[stop : stop + CROSSFADE_SAMPLES]
+            window = frames[run.start : run.end]
+            sound, tail = self._sound(window, self._styles[voice], run.style, start - run.start, end - run.start)
+            parts.append(sound)
         return np.concatenate(parts), tail.copy()
 
-    def _sound(self, frames: Array, style: Style, row: int) -> Samples:
+    def _sound(self, frames: Array, style: Style, row: int, start: int, end: int) -> tuple[Samples, Samples]:
+        """The samples of frames `[start, end)`, the others being context, and up to 10 ms of what follows."""
         features, f0, noise = unpack_frames(frames)
-        feed = {TEXT_FEATURES: features, F0: f0, NOISE: noise, "style": style.row(row)}
+        spans = _spans(start, end, len(frames))
+        feed = {TEXT_FEATURES: features, F0: f0, NOISE: noise, "style": style.row(row), SPANS: spans}
         feed |= {PHASE: harmonic_phases(frames), NORMS: style.norms}
         (sound,) = self._session.run(VOCODER_OUTPUTS, feed)
         samples: Samples = sound.reshape(-1)
-        assert len(samples) == len(frames) * SAMPLES_PER_FRAME, "the vocoder makes 600 samples a frame"
-        return samples
+        first = int(spans[2])
+        assert len(samples) == (spans[3] - first) * SAMPLES_PER_FRAME, "the vocoder makes 600 samples a frame"
+        begin, stop = (start - first) * SAMPLES_PER_FRAME, (end - first) * SAMPLES_PER_FRAME
+        return samples[begin:stop], samples[stop : stop + CROSSFADE_SAMPLES]
+
+
+def _spans(start: int, end: int, frames: int) -> npt.NDArray[np.int64]:
+    """What each part of the generator is to decode for `[start, end)`: see generator.SPANS."""
+    edges = [(max(0, start - more), min(frames, end + more)) for more in PART_CONTEXT_FRAMES]
+    return np.array(edges, dtype=np.int64).reshape(-1)

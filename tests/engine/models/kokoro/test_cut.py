@@ -47,7 +47,7 @@ def test_it_is_made_once_and_says_so(tmp_path: Path, quick: list[Path]) -> None:
         with cut_model(WEIGHTS, tmp_path, lines.append) as halves:
             assert halves.vocoder.exists()
     assert len(quick) == 1
-    assert lines == ["Preparing the embedded voice (once, about 3 s) …"]
+    assert lines == ["Preparing the embedded voice (once, about 4 s) …"]
 
 
 @pytest.mark.parametrize("damage", ["truncate", "alter", "remove", "sums"])

@@ -10,6 +10,7 @@ from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.models.kokoro.cut import TEXT_FEATURES
 from realtime_tts.engine.models.kokoro.frames import pack_frames
+from realtime_tts.engine.models.kokoro.generator import SPANS
 from realtime_tts.engine.models.kokoro.styles import load_styles
 from realtime_tts.engine.models.kokoro.vocoder import VocoderStage
 from realtime_tts.engine.stage import StageInput
@@ -24,11 +25,14 @@ class FakeSession:
 
     def __init__(self) -> None:
         self.windows: list[int] = []
+        self.spans: list[list[int]] = []
 
     def run(self, outputs: list[str], feed: dict[str, Array]) -> list[Array]:
         features = feed[TEXT_FEATURES]
+        start, end = feed[SPANS][2:].tolist()
         self.windows.append(features.shape[2])
-        return [np.repeat(features[0, 0], 600)]
+        self.spans.append(feed[SPANS].tolist())
+        return [np.repeat(features[0, 0, start:end], 600)]
 
 
 def ramp(frames: int, *, first: int = 0, total: int = 1000, piece: int = 0) -> Array:
@@ -66,6 +70,15 @@ def test_any_chunks_of_any_pieces_give_every_frame_once_in_order(plan: ChunkPlan
     sound = np.concatenate(stream(VocoderStage(session, STYLES), frames, plan))
     np.testing.assert_allclose(sound, np.repeat(np.arange(sum(pieces)) / 1000, 600), atol=1e-6)
     assert max(session.windows) <= max(pieces)  # no window holds two pieces
+
+
+def test_each_part_is_given_what_it_can_hear_and_no_frame_beyond_the_window() -> None:
+    session = FakeSession()
+    stream(
+        VocoderStage(session, STYLES), ramp(30), ChunkPlan(sizes=(10,), left_context_frames=8, right_context_frames=2)
+    )
+    assert session.windows == [12, 20, 18]
+    assert session.spans == [[0, 12, 0, 11], [5, 20, 7, 19], [5, 18, 7, 18]]
 
 
 def test_the_next_chunk_fades_in_from_what_the_last_one_foresaw() -> None:
