@@ -61,9 +61,10 @@ def serve(worker: Worker, requests: TextIO, answers: TextIO) -> None:
 
 def stand_in_for(*names: str) -> None:
     """Empty modules for what the reference imports for its other codec, where they are not installed."""
+    installed = {root for name in names if importlib.util.find_spec(root := name.partition(".")[0])}
     for name in names:
         parent, _, child = name.rpartition(".")
-        if name in sys.modules or (not parent and importlib.util.find_spec(name)):
+        if name.partition(".")[0] in installed:
             continue
         module = types.ModuleType(name)
         module.__spec__ = importlib.machinery.ModuleSpec(name, None)
