@@ -1,9 +1,11 @@
 """The embedded default voice: Kokoro-82M in int8, English, 28 voices, on the CPU, from package registries alone."""
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
 
+from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine.api import ModelInfo, SynthesisRequest
 from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.cost import LinearCost, PipelineCosts
@@ -16,7 +18,7 @@ from realtime_tts.engine.models.kokoro.sessions import load_session
 from realtime_tts.engine.models.kokoro.styles import Style, load_styles, voices_of
 from realtime_tts.engine.models.kokoro.vocoder import VocoderStage
 from realtime_tts.engine.models.kokoro.weights import find_weights
-from realtime_tts.engine.stage import Model, StageInput
+from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput
 
 DEFAULT_VOICE = "af_heart"
 # The context: beyond 8 + 5 frames little is gained (correlation with the undivided sound 0.98 here, 0.99 at 12 + 8);
@@ -27,16 +29,15 @@ DEFAULT_VOICE = "af_heart"
 CHUNK_PLAN = ChunkPlan(sizes=(12, 16, 24, 40, 60), left_context_frames=8, right_context_frames=5)
 NOMINAL_STREAMS = 4
 """What two cores carry (RTF 0.21)."""
-COSTS = PipelineCosts(
-    frame=LinearCost(0.0, 0.0),
-    decode=LinearCost(0.014, 0.0036),
-    prefill_s=0.057,
-    frames_per_row=160.0,
-    scatter_s=0.03,
-)
-"""Measured on two cores with AVX512-VNNI that others use too, before the vocoder was rewritten (see generator), so that
-they are an upper bound until the engine has seen its own: the front makes a sentence in one launch of 57 ms; decodes of
-130 ms miss their prediction by 30 on a bad day, and a lone listener hears it where no margin is left."""
+SCATTER_S = 0.03
+"""Decodes of 130 ms miss their prediction by so much on a bad day, and a lone listener hears it without a margin."""
+FRAMES_PER_ROW = 160.0
+"""A usual sentence: the front makes all of its frames in one launch."""
+WARM_UP_TEXT = "Hello there, and welcome: this is a sentence of usual length."
+MEASURED_FRAMES = (12, 40)
+"""Chunks whose decoding is timed at loading: what a frame costs differs fourfold between machines, and the first
+listener would hear a guess."""
+MEASUREMENTS = 1
 
 
 def info() -> ModelInfo:
@@ -51,7 +52,7 @@ def build(
     cache_dir: Path | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Model:
-    """Loads the voice and speaks a word of warm-up, so that the first request is as quick as the others.
+    """Loads the voice and speaks a sentence of warm-up, so that the first request is as quick as the others.
 
     `threads` is how many cores one computation may use.  `model_dir` holds other weights of the same layout as
     `model.onnx`.  `cache_dir` keeps the prepared model (default: the user's cache).  `progress` is told, in words,
@@ -62,9 +63,8 @@ def build(
     with cut_model(find_weights(model_dir), cache_dir or user_cache_dir(), progress) as halves:
         front = FrontStage(load_session(halves.front, threads=threads), Pronouncer().read, styles)
         vocoder = VocoderStage(load_session(halves.vocoder, threads=threads), styles)
-    model = Model(_info(styles), (front, vocoder), CHUNK_PLAN, COSTS, NOMINAL_STREAMS)
-    _warm_up(model)
-    return model
+    costs = _measured(front, vocoder, MonotonicClock())
+    return Model(_info(styles), (front, vocoder), CHUNK_PLAN, costs, NOMINAL_STREAMS)
 
 
 def _info(styles: dict[str, Style]) -> ModelInfo:
@@ -79,11 +79,33 @@ def _info(styles: dict[str, Style]) -> ModelInfo:
     )
 
 
-def _warm_up(model: Model) -> None:
-    front, vocoder = model.stages
-    request = SynthesisRequest(request_id="warm-up", stream_id="warm-up", text="Hello there.", voice=DEFAULT_VOICE)
-    frames = front.run([StageInput(request)])[0].values
-    chunk = next(model.chunk_plan.ramp(len(frames)))
-    vocoder.run([StageInput(request, frames=frames[: chunk.context_end], chunk=chunk)])
-    front.release(request.request_id)
-    vocoder.release(request.request_id)
+def _measured(front: Stage, vocoder: Stage, clock: Clock) -> PipelineCosts:
+    """What a sentence and its chunks cost on this machine: the best of a few times, the first of which warms up."""
+    request = SynthesisRequest(request_id="warm-up", stream_id="warm-up", text=WARM_UP_TEXT, voice=DEFAULT_VOICE)
+
+    def timed(stage: Stage, row: StageInput) -> tuple[float, StageOutput]:
+        began_s = clock.now_s()
+        (output,) = stage.run([row])
+        return clock.now_s() - began_s, output
+
+    best_s = [math.inf] * (1 + len(MEASURED_FRAMES))
+    for _ in range(1 + MEASUREMENTS):
+        front_s, made = timed(front, StageInput(request))
+        front.release(request.request_id)
+        took_s = [front_s]
+        for frames in MEASURED_FRAMES:
+            chunk = CHUNK_PLAN.cut(decoded=8, frames=frames, available=len(made.values), complete=True)
+            shown = made.values[chunk.context_start : chunk.context_end]
+            took_s.append(timed(vocoder, StageInput(request, frames=shown, chunk=chunk))[0])
+            vocoder.release(request.request_id)
+        best_s = [min(pair) for pair in zip(best_s, took_s, strict=True)]
+    prefill_s, short_s, long_s = best_s
+    slope_s = max(0.0, long_s - short_s) / (MEASURED_FRAMES[1] - MEASURED_FRAMES[0])
+    base_s = max(0.0, short_s - slope_s * (MEASURED_FRAMES[0] + CHUNK_PLAN.context_frames))
+    return PipelineCosts(
+        frame=LinearCost(0.0, 0.0),
+        decode=LinearCost(base_s, slope_s),
+        prefill_s=prefill_s,
+        frames_per_row=FRAMES_PER_ROW,
+        scatter_s=SCATTER_S,
+    )

@@ -48,13 +48,13 @@ def build(
     """Loads the model and speaks a word of warm-up.
 
     `model_dir` is a directory in the published layout, or a Hugging Face id.  `device` is auto, cpu, cuda or cuda:N;
-    `dtype` auto (bfloat16 on a GPU, float32 elsewhere), float32 or bfloat16.  `slots` is how many requests there is
-    room for at once (left out, or "auto": what fits into a GPU's memory, a few on a CPU), of `max_len` positions each.
-    `recall` is auto (measured at loading), cache or repeat: how the codes after a frame's first see one another.
-    `graphs` captures CUDA graphs at loading (auto: on a GPU); on a CPU it only takes the same way.  `compiled` has
-    torch.compile make the Talker's kernels, which takes minutes.  `code2wav` is
-    stateful, or windowed for comparison, with `context_frames` decoded again before each chunk.  `threads` is how many
-    a CPU may use.  Raises ModelNotUsable.
+    `dtype` float32, bfloat16, float16 or auto (bfloat16 on a GPU, float16 before Ampere, else float32).  `slots` is how
+    many requests there is room for at once (left out, or "auto": what fits into a GPU's memory, a few on a CPU),
+    of `max_len` positions each.  `recall` is auto (measured at loading), cache or repeat: how the codes after a frame's
+    first see one another.  `graphs` captures CUDA graphs at loading (auto: on a GPU); on a CPU it only takes the same
+    way.  `compiled` has torch.compile make the Talker's kernels, which takes minutes.  `code2wav` is stateful, or
+    windowed for comparison, with `context_frames` decoded again before each chunk.  `threads` is how many a CPU may
+    use.  Raises ModelNotUsable.
     """
     directory, name = find_directory(model_dir, progress)
     config = read_config(directory)

@@ -42,8 +42,18 @@ class _Slice(Protocol):
 
 
 def default_dtype(device: torch.device) -> torch.dtype:
-    """What the Talker runs in unless told otherwise: as published on a GPU, exact elsewhere."""
-    return torch.bfloat16 if device.type == "cuda" else torch.float32
+    """What the Talker runs in unless told otherwise: on a GPU as published, where it can, and exact elsewhere."""
+    if device.type != "cuda":
+        return torch.float32
+    return torch.bfloat16 if _has_bfloat16(device) else torch.float16
+
+
+def _has_bfloat16(device: torch.device) -> bool:
+    """GPUs before Ampere only emulate it."""
+    if not torch.cuda.is_available():
+        return True  # nothing will run: what a GPU of today would have
+    major, _minor = torch.cuda.get_device_capability(device)
+    return major >= 8
 
 
 class Checkpoint:

@@ -104,8 +104,8 @@ class Places:
     """Cosine and signed sine, (n, 1, t, head_dim) each."""
     selection: "slice | torch.Tensor"
     """The slots as an index: a slice where they lie side by side, which costs no copy."""
-    columns: slice | None
-    """The positions as a slice, where they are the same for rows side by side: quicker to write to."""
+    first: int | None
+    """The first position, where it is the same for rows side by side: quicker to write to."""
     window: int
     """How many positions of the cache are looked at."""
 
@@ -159,7 +159,7 @@ class SlotCache:
             mask=seen,
             rope=(self._cos[positions][:, None], self._sin[positions][:, None]),
             selection=slice(span.slots[0], span.slots[0] + len(span.slots)) if span.side_by_side else slots,
-            columns=slice(span.starts[0], span.starts[0] + span.counts[0]) if even else None,
+            first=span.starts[0] if even else None,
             window=window,
         )
 
@@ -227,8 +227,8 @@ class Stack:
 
 def _put(cached: torch.Tensor, new: torch.Tensor, places: Places) -> None:
     """Writes (n, kv heads, t, head_dim) to its places in a layer's cache."""
-    if places.columns is not None:
-        cached[places.selection, :, places.columns] = new
+    if places.first is not None:
+        cached[places.selection, :, places.first : places.first + new.shape[2]] = new
     else:
         cached[places.slots, :, places.positions] = new.transpose(1, 2)
 

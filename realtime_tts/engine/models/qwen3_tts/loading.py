@@ -41,7 +41,7 @@ from realtime_tts.engine.models.qwen3_tts.voices import HEARD_TOGETHER, VoiceMak
 from realtime_tts.engine.stage import Model, Stage, StageInput
 from realtime_tts.errors import ModelNotUsable
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 WAYS = ("stateful", "windowed")
 CHUNK_SIZES = (2, 4, 8, 16, 25)
 CPU_SLOTS = 4

@@ -2,15 +2,17 @@
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from realtime_tts.clock import VirtualClock
 from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.models import kokoro
 from realtime_tts.engine.models.kokoro.styles import load_styles
-from realtime_tts.engine.stage import Model
+from realtime_tts.engine.stage import Model, StageInput, StageOutput
 from realtime_tts.errors import ModelNotUsable, NothingToSpeak
 from tests.engine.models.kokoro.conftest import WHOLE, Array, Speaker
 
@@ -168,3 +170,37 @@ def test_an_operators_directory_without_a_model_is_refused(tmp_path: Path) -> No
 
 def test_every_voice_that_is_announced_has_its_style(model: Model) -> None:
     assert set(model.info.voice_names) == set(load_styles())
+
+
+class Timed:
+    """A stage that takes as long as a line says, and twice as long at first."""
+
+    name = lane = "timed"
+    max_batch = 1
+
+    def __init__(self, clock: VirtualClock, base_s: float, frame_s: float) -> None:
+        self._clock, self._base_s, self._frame_s = clock, base_s, frame_s
+        self._seen: set[int] = set()
+        self.held: set[str] = set()
+
+    def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
+        (row,) = batch
+        frames = 0 if row.frames is None else len(row.frames)
+        slower = 1 if frames in self._seen else 2
+        self._seen.add(frames)
+        self.held.add(row.request.request_id)
+        self._clock.advance(slower * (self._base_s + self._frame_s * frames))
+        return [StageOutput(np.zeros((130, 1), np.float32))]
+
+    def release(self, request_id: str) -> None:
+        self.held.discard(request_id)
+
+
+def test_what_a_sentence_and_its_chunks_cost_is_measured_once_they_are_warm() -> None:
+    clock = VirtualClock()
+    front, vocoder = Timed(clock, 0.057, 0.0), Timed(clock, 0.014, 0.0036)
+    costs = kokoro._measured(front, vocoder, clock)
+    assert costs.prefill_s == pytest.approx(0.057)
+    assert costs.decode.base_s == pytest.approx(0.014)
+    assert costs.decode.per_unit_s == pytest.approx(0.0036)
+    assert not front.held | vocoder.held

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -77,10 +78,14 @@ def make_cache(slots: int = 4) -> SlotCache:
 
 
 def run(
-    cache: SlotCache, slots: Sequence[int], starts: Sequence[int], rows: Sequence[torch.Tensor]
+    cache: SlotCache,
+    slots: Sequence[int],
+    starts: Sequence[int],
+    rows: Sequence[torch.Tensor],
+    stack: Stack = STACK,
 ) -> list[torch.Tensor]:
     batch = torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=1e3)
-    hidden = STACK(batch, cache, cache.places(Span(slots, starts, [len(row) for row in rows])))
+    hidden = stack(batch, cache, cache.places(Span(slots, starts, [len(row) for row in rows])))
     return [out[: len(row)] for out, row in zip(hidden, rows, strict=True)]
 
 
@@ -187,3 +192,14 @@ def test_only_slots_side_by_side_are_a_slice(slots: tuple[int, ...], side_by_sid
 def test_the_norm_is_computed_in_float32_for_half_precision() -> None:
     large = torch.full((4,), 300.0, dtype=torch.float16)
     assert torch.equal(rms_norm(large, torch.ones(4, dtype=torch.float16), 1e-6), torch.ones(4, dtype=torch.float16))
+
+
+def test_compiled_it_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traced as torch.compile traces it, but without the minutes that its kernels take to build."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    compiled = Stack(CONFIG, [weights.block for weights in BLOCKS], NORM, compiled=True)
+    row = values(6, CONFIG.hidden_size, seed=1)
+    cache, parts = make_cache(), []
+    for start, end in ((0, 3), (3, 4), (4, 5), (5, 6)):
+        parts += run(cache, [1], [start], [row[start:end]], compiled)
+    assert close(torch.cat(parts), by_hand(row))

@@ -231,7 +231,18 @@ def test_windows_are_near_the_exact_sound(whole: GetWhole, custom: Model, contex
     assert snr_db > 15
 
 
-@pytest.mark.parametrize("options", [{"dtype": "bfloat16"}, {"recall": "repeat"}, {"slots": "auto"}, {"slots": None}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dtype": "bfloat16"},
+        {"dtype": "float16"},
+        {"recall": "repeat"},
+        {"graphs": True},
+        {"graphs": True, "code2wav": "windowed"},
+        {"slots": "auto"},
+        {"slots": None},
+    ],
+)
 def test_other_settings_speak_too(whole: GetWhole, options: dict[str, Any]) -> None:
     model = build(whole("custom_voice"), **options)
     assert len(sound(speak(model, ask(1, "hello")), "r1")) == 6 * 1920
@@ -241,7 +252,9 @@ def test_other_settings_speak_too(whole: GetWhole, options: dict[str, Any]) -> N
     ("options", "why"),
     [
         ({"dtype": "float8"}, "dtype"),
-        ({"dtype": "float16"}, "dtype"),
+        ({"graphs": "perhaps"}, "graphs"),
+        ({"compiled": "perhaps"}, "compiled"),
+        ({"compiled": True}, "torch.compile"),
         ({"device": "tpu"}, "device"),
         ({"device": "meta"}, "device"),
         ({"device": "cuda:99"}, "device"),
