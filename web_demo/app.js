@@ -127,7 +127,9 @@ const SHOW = {
 };
 speaker.onchange = (what) => SHOW[what]();
 let shownAtMs = -Infinity;
+const FOLLOW_MS = 30;
 let following = 0; // the next frame in which words light up
+let followedMs = 0;
 
 composer.onspeak = () => {
   comparePanel.stop();
@@ -158,10 +160,13 @@ function showState() {
   showFigures();
 }
 
-/** Words light up when they are heard: at every frame, not only when stats come. */
-function follow() {
+/** Words light up when they are heard, not only when stats come. */
+function follow(nowMs) {
   if (!speaker.isBusy) return;
-  showStage();
+  if (nowMs - followedMs >= FOLLOW_MS) {
+    followedMs = nowMs;
+    showStage();
+  }
   following = requestAnimationFrame(follow);
 }
 

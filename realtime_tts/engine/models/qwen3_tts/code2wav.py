@@ -65,7 +65,7 @@ class Code2Wav:
         self._sizes: tuple[int, ...] = ()
         self._buckets: tuple[int, ...] = ()
 
-    @torch.inference_mode()
+    @torch.no_grad()  # as `decode` is: what inference mode makes may not be written to outside of it
     def capture(self, rows: int, progress: Callable[[str], None]) -> None:
         """Makes steps of 1, 2, 4, … up to so many rows quick to launch.  No stream is here."""
         self._sizes = CAPTURED_FRAMES
