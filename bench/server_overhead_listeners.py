@@ -64,11 +64,6 @@ class Trial:
         """The server's processor time; infinite where nothing came."""
         return self.server_cpu / self.messages_per_s * 1e6 if self.messages_per_s else float("inf")
 
-    @property
-    def cpu_us_per_stream_s(self) -> float:
-        """Of processor time for a second of one stream."""
-        return self.server_cpu / self.streams * 1e6
-
 
 @dataclass(slots=True, eq=False)
 class Listener:

@@ -128,8 +128,8 @@ def load(directory: Path, info: ModelInfo, wishes: Wishes, progress: Callable[[s
     _check_fit(config, codec)
     published, max_new_tokens = _published(directory)
     tokenizer = load_tokenizer(directory, config)
-    weights, speaker = _load_talker(directory, config, wishes)
-    decoder_weights, encoder = _load_codec(directory, config, codec, wishes)
+    weights, speaker = load_talker(directory, config, wishes.device, wishes.dtype, compiled=wishes.compiled)
+    decoder_weights, encoder = load_codec(directory, config, codec, wishes.device)
     slots = wishes.slots or _slots_that_fit(config, codec, wishes)
     if wishes.max_len > config.talker_config.max_position_embeddings:
         raise ModelNotUsable(f"max_len: at most {config.talker_config.max_position_embeddings}, got {wishes.max_len}")
@@ -218,23 +218,26 @@ class _SpeakerFile:
     speaker_encoder_config: SpeakerEncoderConfig
 
 
-def _load_talker(directory: Path, config: ModelConfig, wishes: Wishes) -> tuple[TalkerWeights, SpeakerEncoder | None]:
-    with Checkpoint(directory, wishes.device, wishes.dtype) as checkpoint:
-        weights = load_weights(checkpoint, config.talker_config, compiled=wishes.compiled)
+def load_talker(
+    directory: Path, config: ModelConfig, device: torch.device, dtype: torch.dtype, *, compiled: bool = False
+) -> tuple[TalkerWeights, SpeakerEncoder | None]:
+    """The speaker encoder only where recordings are heard.  Raises ModelNotUsable."""
+    with Checkpoint(directory, device, dtype) as checkpoint:
+        weights = load_weights(checkpoint, config.talker_config, compiled=compiled)
         if config.tts_model_type is not ModelType.BASE:
             return weights, None
         shape = read_json(directory / "config.json", _SpeakerFile).speaker_encoder_config
         if shape.enc_dim != config.talker_config.hidden_size:
             raise ModelNotUsable(f"the speaker encoder makes {shape.enc_dim} numbers, not the Talker's hidden size")
         state = checkpoint.take_all("speaker_encoder.", torch.float32)
-        return weights, SpeakerEncoder.from_state(shape, state, wishes.device)
+        return weights, SpeakerEncoder.from_state(shape, state, device)
 
 
-def _load_codec(
-    directory: Path, config: ModelConfig, codec: CodecConfig, wishes: Wishes
+def load_codec(
+    directory: Path, config: ModelConfig, codec: CodecConfig, device: torch.device
 ) -> tuple[DecoderWeights, CodecEncoder | None]:
-    """The encoder only where recordings are heard."""
-    with Checkpoint(directory / CODEC_DIRECTORY, wishes.device, CODEC_DTYPE) as checkpoint:
+    """The encoder only where recordings are heard.  Raises ModelNotUsable."""
+    with Checkpoint(directory / CODEC_DIRECTORY, device, CODEC_DTYPE) as checkpoint:
         state = checkpoint.take_all("decoder.")
         weights = DecoderWeights.take(codec.decoder_config, state)
         refuse_leftovers(state, "decoder")
@@ -242,7 +245,7 @@ def _load_codec(
         if encoder is None:
             checkpoint.leave("encoder.")
             return weights, None
-        return weights, CodecEncoder.from_state(codec, encoder, wishes.device)
+        return weights, CodecEncoder.from_state(codec, encoder, device)
 
 
 def _slots_that_fit(config: ModelConfig, codec: CodecConfig, wishes: Wishes) -> int:

@@ -12,16 +12,11 @@ from realtime_tts.engine.models.qwen3_tts import build, loading
 from realtime_tts.engine.models.qwen3_tts.about import model_name
 from realtime_tts.engine.models.qwen3_tts.budget import (
     CODEC_DIRECTORY,
-    CODEC_DTYPE,
     CONTEXT_BYTES,
     Footprint,
     weights_bytes,
 )
-from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
-from realtime_tts.engine.models.qwen3_tts.code2wav import DecoderWeights
-from realtime_tts.engine.models.qwen3_tts.codec_config import CodecConfig, SpeakerEncoderConfig
-from realtime_tts.engine.models.qwen3_tts.codec_encoder import CodecEncoder
-from realtime_tts.engine.models.qwen3_tts.codec_layers import refuse_leftovers
+from realtime_tts.engine.models.qwen3_tts.codec_config import CodecConfig
 from realtime_tts.engine.models.qwen3_tts.config import (
     ModelConfig,
     ModelType,
@@ -30,8 +25,6 @@ from realtime_tts.engine.models.qwen3_tts.config import (
     read_json,
 )
 from realtime_tts.engine.models.qwen3_tts.published import SIZES, published
-from realtime_tts.engine.models.qwen3_tts.speaker_encoder import SpeakerEncoder
-from realtime_tts.engine.models.qwen3_tts.talker import load_weights
 from realtime_tts.engine.models.qwen3_tts.tokenizer import load_tokenizer
 from realtime_tts.errors import ModelNotUsable
 
@@ -150,26 +143,7 @@ def _wishes(options: dict[str, Any]) -> loading.Wishes:
     return loading.wishes(**{name: options.get(name, allowed[name].default) for name in names})
 
 
-@dataclass(frozen=True, slots=True)
-class _SpeakerFile:
-    """The part of config.json that the Base model alone has."""
-
-    speaker_encoder_config: SpeakerEncoderConfig
-
-
 def _check_tensors(directory: Path, config: ModelConfig, codec: CodecConfig) -> None:
     """By the loaders themselves: each tensor in its shape, none too many, no file that has been cut off."""
-    hears = config.tts_model_type is ModelType.BASE
-    with Checkpoint(directory, META, torch.float32) as checkpoint:
-        load_weights(checkpoint, config.talker_config)
-        if hears:
-            shape = read_json(directory / "config.json", _SpeakerFile).speaker_encoder_config
-            SpeakerEncoder.from_state(shape, checkpoint.take_all("speaker_encoder."), META)
-    with Checkpoint(directory / CODEC_DIRECTORY, META, CODEC_DTYPE) as checkpoint:
-        state = checkpoint.take_all("decoder.")
-        DecoderWeights.take(codec.decoder_config, state)
-        refuse_leftovers(state, "decoder")
-        if hears:
-            CodecEncoder.from_state(codec, checkpoint.take_all("encoder."), META)
-        else:
-            checkpoint.leave("encoder.")
+    loading.load_talker(directory, config, META, torch.float32)
+    loading.load_codec(directory, config, codec, META)
