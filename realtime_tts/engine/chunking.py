@@ -28,13 +28,15 @@ class ChunkPlan:
 
     `sizes` is the ramp of the fixed-size policies: the first is the initial chunk, the last repeats, and no chunk of
     any policy is longer than the longest.  `left_context_frames` are decoded again before each chunk (0 where the
-    decoder keeps state); `right_context_frames` must exist beyond it (0 where the decoder is causal).  `shapes`, where
-    given, are the only sizes that are quick: those that are compiled or captured.
+    decoder keeps state); `right_context_frames` must exist beyond it (0 where the decoder is causal).  `context_cost`
+    is what one of these costs, as a share of a frame of the chunk.  `shapes`, where given, are the only sizes that are
+    quick: those that are compiled or captured.
     """
 
     sizes: tuple[int, ...]
     left_context_frames: int = 0
     right_context_frames: int = 0
+    context_cost: float = 1.0
     shapes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -42,15 +44,23 @@ class ChunkPlan:
             raise ValueError(f"chunk sizes must be positive and at least one, got {self.sizes}, {self.shapes}")
         if self.left_context_frames < 0 or self.right_context_frames < 0:
             raise ValueError("context cannot be negative")
+        if not 0.0 <= self.context_cost <= 1.0:
+            raise ValueError(f"context costs between nothing and as much as a chunk, got {self.context_cost}")
 
     @property
     def max_frames(self) -> int:
         return max(self.sizes)
 
     @property
-    def context_frames(self) -> int:
-        """Decoded beside each chunk, and thrown away."""
-        return self.left_context_frames + self.right_context_frames
+    def context_frames(self) -> float:
+        """What is decoded beside each chunk, and thrown away, costs as much as so many frames of the chunk."""
+        return self.context_cost * (self.left_context_frames + self.right_context_frames)
+
+    def cost_frames(self, chunk: Chunk, *, skipped_frames: int = 0) -> float:
+        """What a decode costs, in frames, where so many of the chunk's own were skipped."""
+        decoded = chunk.frames - skipped_frames
+        context = chunk.context_end - chunk.context_start - chunk.frames
+        return decoded + self.context_cost * context if decoded else 0.0
 
     def size(self, index: int, *, load: float = 0.0) -> int:
         """The fixed-size policies' chunk number `index` (0 is the initial one).
@@ -203,7 +213,7 @@ def affordable_frames(load: Load, *, lead_s: float) -> int:
 
     It binds where frames are made faster than they are decoded, such as by a front that gives a sentence's at once.
     """
-    largest, context, decode = load.plan.max_frames, load.plan.context_frames, load.costs.decode
+    largest, context, decode = load.plan.max_frames, math.ceil(load.plan.context_frames), load.costs.decode
     others_s = load.decode_wait_s if load.streams > 1 else 0.0
     budget_s = lead_s - load.margin_s - others_s - decode.base_s
     frames = _frames_within(budget_s, decode.per_unit_s, largest + context) - context

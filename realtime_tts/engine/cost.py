@@ -77,7 +77,7 @@ class PipelineCosts:
 
     `frame` is one launch of the frame stage by rows (a0, b0), `prefill_s` what a new row adds to its first launch,
     `frames_per_row` the frames that a row gains by it, `decode` one launch of the last stage by frames (a1, b1),
-    context included.  `scatter_s` is how far steps of both kinds miss these lines.
+    and what their context costs.  `scatter_s` is how far steps of both kinds miss these lines.
     """
 
     frame: LinearCost
@@ -119,6 +119,6 @@ class CostModel:
         if rows:
             self._frames_per_row += self.SMOOTHING * (frames / rows - self._frames_per_row)
 
-    def observe_decode(self, frames: int, seconds: float) -> None:
-        """A launch of the last stage over `frames` in all, context included."""
+    def observe_decode(self, frames: float, seconds: float) -> None:
+        """A launch of the last stage over `frames` in all, context included: see `ChunkPlan.cost_frames`."""
         self._decode.observe(frames, seconds)

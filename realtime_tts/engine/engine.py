@@ -323,13 +323,15 @@ class Engine:
     def _learn(self, index: int, flight: InFlight, completion: Completion, seconds: float) -> None:
         """Every step that was measured makes the next prediction better."""
         if index == len(self.model.stages) - 1:
-            chunks = [row.chunk for row in flight.launch.inputs if row.chunk is not None]
-            self._roster.costs.observe_decode(sum(chunk.context_end - chunk.context_start for chunk in chunks), seconds)
+            decoded = zip(flight.launch.inputs, completion.outputs, strict=True)
+            cost_frames = self.model.chunk_plan.cost_frames
+            frames = sum(cost_frames(row.chunk, skipped_frames=out.skipped_frames) for row, out in decoded if row.chunk)
+            self._roster.costs.observe_decode(frames, seconds)
         elif index == len(self.model.stages) - 2:
             outputs = completion.outputs
             reading = sum(new or out.prefilled for new, out in zip(flight.new_rows, outputs, strict=True))
-            frames = sum(len(output.values) for output in outputs)
-            self._roster.costs.observe_frames(sum(output.stepped for output in outputs), reading, frames, seconds)
+            made = sum(len(output.values) for output in outputs)
+            self._roster.costs.observe_frames(sum(output.stepped for output in outputs), reading, made, seconds)
 
     def _commit_row(self, state: RequestState, index: int, row: StageInput, output: StageOutput) -> None:
         if output.error is not None:

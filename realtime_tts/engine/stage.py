@@ -42,7 +42,8 @@ class StageOutput:
     request alone.  `words` are those whose times have become known.
 
     What the costs of a step are learnt from: `stepped` says that the row took part in the step for which the batch was
-    run, whether or not it got a frame by it; `prefilled` that some of its prompt was read in, which is dearer.
+    run, whether or not it got a frame by it; `prefilled` that some of its prompt was read in, which is dearer; and from
+    the last stage `skipped_frames` how many of the chunk were not decoded, being silence.
     """
 
     values: npt.NDArray[np.generic]
@@ -55,6 +56,7 @@ class StageOutput:
     stage, it is.  Only from the first stage."""
     stepped: bool = True
     prefilled: bool = False
+    skipped_frames: int = 0
     error: RealtimeTTSError | None = None
     words: tuple[Word, ...] = ()
 

@@ -26,6 +26,7 @@ plans = st.builds(
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=6).map(tuple),
     left_context_frames=st.integers(0, 30),
     right_context_frames=st.integers(0, 30),
+    context_cost=st.floats(0, 1),
 )
 seconds = st.floats(0, 0.05)
 loads = st.builds(
@@ -76,6 +77,32 @@ def test_a_ramp_tiles_a_whole_stream(plan: ChunkPlan, frames: int) -> None:
     assert [chunk.start for chunk in chunks] == [0, *(chunk.end for chunk in chunks)][: len(chunks)]
     assert sum(chunk.frames for chunk in chunks) == frames
     assert all(chunk.frames == plan.sizes[min(i, len(plan.sizes) - 1)] for i, chunk in enumerate(chunks[:-1]))
+
+
+def test_context_costs_its_share_and_silence_nothing() -> None:
+    plan = ChunkPlan(sizes=(20,), left_context_frames=8, right_context_frames=5, context_cost=0.25)
+    first, middle, *_ = plan.ramp(60)
+    assert plan.cost_frames(first) == 20 + 0.25 * 5
+    assert plan.cost_frames(middle) == 20 + 0.25 * 13 == 20 + plan.context_frames
+    assert plan.cost_frames(middle, skipped_frames=15) == 5 + 0.25 * 13
+    assert plan.cost_frames(middle, skipped_frames=20) == 0.0
+
+
+def test_cheap_context_lets_the_first_chunk_be_small() -> None:
+    costs = PipelineCosts(LinearCost(0.0, 0.0), LinearCost(0.03, 0.008))
+
+    def first(context_cost: float) -> int:
+        plan = ChunkPlan((60,), left_context_frames=8, right_context_frames=5, context_cost=context_cost)
+        load = Load(costs, plan, 0.025, streams=1, generating=0, decode_batch=1, shared_lane=True)
+        return initial_frames(load, complete=True)
+
+    assert first(0.3) < 12 < 16 <= first(1.0)
+
+
+@pytest.mark.parametrize("cost", [-0.1, 1.1])
+def test_context_costs_between_nothing_and_as_much_as_the_chunk(cost: float) -> None:
+    with pytest.raises(ValueError, match="context costs"):
+        ChunkPlan(sizes=(2,), context_cost=cost)
 
 
 @given(loads, st.floats(-5, 20), st.booleans())

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from realtime_tts.clock import VirtualClock
 from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished
+from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.policy import SCHEDULERS
@@ -451,6 +452,40 @@ class ReadsFirst:
 
     def release(self, request_id: str) -> None:
         self.inner.release(request_id)
+
+
+class SkipsSilence:
+    """A Code2Wav for which a frame takes 0.004 s, one of context 0.001 s; half of each chunk is silence."""
+
+    name, lane, max_batch = "code2wav", "code2wav", 1
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock = clock
+
+    def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
+        ((chunk, frames),) = ((row.chunk, row.frames) for row in batch)
+        assert chunk is not None
+        assert frames is not None
+        skipped = chunk.frames // 2
+        self.clock.advance(0.02 + 0.004 * (chunk.frames - skipped) + 0.001 * (len(frames) - chunk.frames))
+        return [StageOutput(np.zeros(chunk.frames * 1920, np.float32), skipped_frames=skipped)]
+
+    def release(self, request_id: str) -> None:
+        pass
+
+
+def test_what_a_decode_costs_is_learnt_by_what_it_did() -> None:
+    clock = VirtualClock()
+    model = tone.build(wait_s=lambda _seconds: None)
+    plan = ChunkPlan(sizes=(25,), left_context_frames=8, right_context_frames=4, context_cost=0.25)
+    model = dataclasses.replace(model, stages=(model.stages[0], SkipsSilence(clock)), chunk_plan=plan)
+    engine, _events = make_engine(model, clock=clock, config=EngineConfig(max_wait_s=None))
+    for number in range(60):
+        engine.submit(request(number, "x" * (3 + 5 * (number % 12))))
+        run_to_end(engine)
+    costs = engine.status().costs
+    assert costs is not None
+    assert dataclasses.astuple(costs.decode) == pytest.approx((0.02, 0.004), rel=0.1)
 
 
 def test_reading_a_prompt_is_not_learnt_as_the_cost_of_a_step() -> None:

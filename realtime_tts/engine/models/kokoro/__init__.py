@@ -16,17 +16,21 @@ from realtime_tts.engine.models.kokoro.ipa import IPA_SYMBOLS
 from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
 from realtime_tts.engine.models.kokoro.sessions import give_back_memory, load_session
 from realtime_tts.engine.models.kokoro.styles import Style, load_styles, voices_of
-from realtime_tts.engine.models.kokoro.vocoder import VocoderStage
+from realtime_tts.engine.models.kokoro.vocoder import CONTEXT_FRAMES, VocoderStage
 from realtime_tts.engine.models.kokoro.weights import find_weights
 from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput
 
 DEFAULT_VOICE = "af_heart"
-# The context: beyond 8 + 5 frames little is gained (correlation with the undivided sound 0.98 here, 0.99 at 12 + 8);
-# the costly part of the vocoder sees 3 and 1 of them.  The ramp: at 7.5 ms a frame (two slow threads, before
-# the vocoder was rewritten) each next chunk was made in time, with 27% to spare at the tightest, (16 + 13) * 7.5 =
-# 218 ms of work while 12 * 25 = 300 ms play; at the 3.6 ms of a newer machine, 60%.  Larger chunks are no faster per
-# frame beyond 60.
-CHUNK_PLAN = ChunkPlan(sizes=(12, 16, 24, 40, 60), left_context_frames=8, right_context_frames=5)
+# Context costs little, because the costly part of the vocoder sees 3 frames and 1 of it.  The ramp: at 7.5 ms a frame
+# (two slow threads, before the vocoder was rewritten) each next chunk was made in time, with 27% to spare at the
+# tightest, (16 + 13) * 7.5 = 218 ms of work while 12 * 25 = 300 ms play; at the 3.6 ms of a newer machine, 60%.  Larger
+# chunks are no faster per frame beyond 60.
+CHUNK_PLAN = ChunkPlan(
+    sizes=(12, 16, 24, 40, 60),
+    left_context_frames=CONTEXT_FRAMES[0],
+    right_context_frames=CONTEXT_FRAMES[1],
+    context_cost=0.3,
+)
 NOMINAL_STREAMS = 4
 """What two cores carry (RTF 0.21)."""
 SCATTER_S = 0.03

@@ -19,7 +19,7 @@ from realtime_tts.engine.models.kokoro.steady import NORM_SIZES, PHASE_SUM, make
 from realtime_tts.engine.models.kokoro.weights import MODEL_NAME, Weights
 from realtime_tts.errors import ModelNotUsable
 
-CUT_VERSION = 4
+CUT_VERSION = 5
 """Goes up whenever the same weights would be cut into other files."""
 
 # Where the graph falls apart: 92% of the compute comes after, and everything here has one column a frame (F0 and N

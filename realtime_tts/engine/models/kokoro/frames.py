@@ -25,6 +25,10 @@ _AUDIBLE_LOUDNESS = -3.0
 _LEAD_IN_FRAMES = 2
 _MAX_TRIMMED_FRAMES = 20
 
+# Every sentence ends in 0.4 s of silence, and pauses besides: a tenth of all frames.  Over 56 sentences of all 28
+# voices frames below this, with their neighbours, peaked at -67 dB in 99 of 100, at -60 dB at most; half were nought.
+_SILENT_LOUDNESS = -6.0
+
 _STYLES = 512
 _PIECES = 2**24 // _STYLES  # float32 counts exactly up to 2**24
 
@@ -69,6 +73,14 @@ def without_leading_silence(frames: Array) -> Array:
     loudness = frames[: _MAX_TRIMMED_FRAMES + _LEAD_IN_FRAMES, FEATURES + 2 : FEATURES + 4].max(axis=1)
     audible = np.flatnonzero(loudness > _AUDIBLE_LOUDNESS)
     return frames[max(0, int(audible[0]) - _LEAD_IN_FRAMES) :] if len(audible) else frames
+
+
+def silent(frames: Array) -> npt.NDArray[np.bool_]:
+    """Which frames, with both their neighbours among these, nobody will hear: (n,)."""
+    quiet = frames[:, FEATURES + 2 : FEATURES + 4].max(axis=1) < _SILENT_LOUDNESS
+    padded = np.pad(quiet, 1, mode="edge")
+    alone: npt.NDArray[np.bool_] = padded[:-2] & quiet & padded[2:]
+    return alone
 
 
 def unpack_frames(frames: Array) -> tuple[Array, Array, Array]:

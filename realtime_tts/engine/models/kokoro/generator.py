@@ -53,8 +53,8 @@ class Block:
 
     name: str
     taps: int
-    tile: int | None
-    """Samples; None does without, which is faster at 3 taps."""
+    tile: int
+    """Samples: see tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,10 @@ class Part:
 
 
 PARTS = (
-    Part(0, 256, 10, 20, Block("noise_res.0", 7, 16),
-         (Block("resblocks.0", 3, None), Block("resblocks.1", 7, 16), Block("resblocks.2", 11, 24))),
-    Part(1, 128, 6, 120, Block("noise_res.1", 11, 32),
-         (Block("resblocks.3", 3, None), Block("resblocks.4", 7, 24), Block("resblocks.5", 11, 32))),
+    Part(0, 256, 10, 20, Block("noise_res.0", 7, 14),
+         (Block("resblocks.0", 3, 4), Block("resblocks.1", 7, 14), Block("resblocks.2", 11, 18))),
+    Part(1, 128, 6, 120, Block("noise_res.1", 11, 34),
+         (Block("resblocks.3", 3, 8), Block("resblocks.4", 7, 22), Block("resblocks.5", 11, 34))),
 )  # fmt: skip
 
 
@@ -214,27 +214,17 @@ class Rewriting:
     def _convolve(self, part: Part, block: Block, x: str, key: Key, dilation: int) -> str:
         write = self._write
         # Silence is -1 here: see _activate.  What lies beyond the last row fills its tile.
-        before, after = block.taps // 2 * dilation, (block.taps // 2 + (block.tile or 0)) * dilation
+        before, after = block.taps // 2 * dilation, (block.taps // 2 + block.tile) * dilation
         silence = [write.floats(np.full((rows, part.channels), -1)) for rows in (before, after)]
         padded = write("Concat", silence[0], x, silence[1], axis=0)
         kind = (part.index, block.taps, dilation)
         if kind not in self._rows:
-            self._rows[kind] = (
-                self._plain_rows(block, x, dilation) if block.tile is None else self._tile_rows(block, x, dilation)
-            )
+            self._rows[kind] = self._tile_rows(block, x, dilation)
         taken, order = self._rows[kind]
-        taken = write("Gather", padded, taken, axis=0)
-        if block.tile is None:
-            return self._plain(part, block, taken, key)
-        return write("Gather", self._tiled(part, block, taken, key), order, axis=0)
-
-    def _plain(self, part: Part, block: Block, x: str, key: Key) -> str:
-        write, n = self._write, part.channels
-        weight = write("Reshape", self._weight(key), write.ints(block.taps * n, n))
-        return write("MatMul", write("Reshape", x, write.ints(-1, block.taps * n)), weight)
+        products = self._tiled(part, block, write("Gather", padded, taken, axis=0), key)
+        return write("Gather", products, order, axis=0)
 
     def _tiled(self, part: Part, block: Block, x: str, key: Key) -> str:
-        assert block.tile is not None
         write, n, tile = self._write, part.channels, make_tile(block.tile, block.taps)
         products = len(tile.weights)
         weight = write(
@@ -254,15 +244,8 @@ class Rewriting:
         x = write("Sub", x, write.floats(zero))
         return write("Mul", x, write.floats(scale / self._doubled(key)[:, None]))
 
-    def _plain_rows(self, block: Block, x: str, dilation: int) -> tuple[str, str]:
-        """Which rows each row comes from, (rows, taps)."""
-        write = self._write
-        rows = write("Unsqueeze", self._count_to(write("Shape", x, end=1)), write.ints(1))
-        return write("Add", rows, write.ints(*(tap * dilation for tap in range(block.taps)))), ""
-
     def _tile_rows(self, block: Block, x: str, dilation: int) -> tuple[str, str]:
         """Which rows make the tiles, (size, tiles, dilation), and where in the results each row then lies, (rows,)."""
-        assert block.tile is not None
         write, rows = self._write, self._write("Shape", x, end=1)
         new = block.tile - block.taps + 1
         step = write.ints(new * dilation)

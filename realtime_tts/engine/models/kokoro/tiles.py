@@ -1,8 +1,10 @@
-"""Fewer multiplications for a convolution over time: the short Fourier transform of tiles, as plain matrices.
+"""Fewer multiplications for a convolution over time: tiles whose polynomials are multiplied point by point.
 
-A convolution of `taps` over a tile of `size` samples gives `size - taps + 1` new ones.  Between two transforms it is a
-product for each frequency, and a complex product is three real ones (Karatsuba).  So with 11 taps and tiles of 32, 22
-outputs cost 47 products of matrices of channels where the plain sum has 242.  Real arithmetic throughout: the whole is
+A convolution of `taps` over a tile of `size` samples gives `size - taps + 1` new ones.  Taps and outputs are
+polynomials, and their product, of `size` coefficients, is known from its values at `size` points (Toom and Cook): here
+the `size - 2` roots of unity, a short Fourier transform, with nought and infinity, which cost next to nothing.  Complex
+values are two in three real products (Karatsuba).  So with 11 taps and tiles of 34, 24 outputs cost 49 products of
+matrices of channels where the plain sum has 264.  Real arithmetic throughout: the whole is
 `outputs @ ((weights @ taps) * (inputs @ samples))`, exact but for rounding.
 """
 
@@ -11,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Matrix = npt.NDArray[np.floating]
+Matrix = npt.NDArray[np.float64]
 
 
 class Tile(NamedTuple):
@@ -28,24 +30,35 @@ class Tile(NamedTuple):
 def make_tile(size: int, taps: int) -> Tile:
     """`size` samples, even, and more than `taps`."""
     assert size % 2 == 0, "the highest frequency is real"
-    assert size > taps, "a tile gives at least two outputs"
+    assert size > max(taps, 2), "a tile gives at least two outputs, and has a root of unity"
+    new, roots = size - taps + 1, size - 2
+    # Rows that evaluate the one factor and the other, and the columns of the product's coefficients that they make.
+    first = [_unit(0, taps), _unit(taps - 1, taps)]
+    second = [_unit(0, new), _unit(new - 1, new)]
+    # Of the cyclic product, of `roots` coefficients, the first two have the product's last two added to them.
+    made = [_unit(0, size) - _unit(roots, size), _unit(size - 1, size) - _unit(1, size)]
     n = np.arange(size)
-    new = size - taps + 1
-    inputs: list[Matrix] = []
-    weights: list[Matrix] = []
-    outputs: list[Matrix] = []
-    for frequency in range(size // 2 + 1):
-        cos, sin = np.cos(2 * np.pi * frequency * n / size), np.sin(2 * np.pi * frequency * n / size)
-        if frequency in (0, size // 2):
-            inputs, weights, outputs = [*inputs, cos], [*weights, cos], [*outputs, cos / size]
+    for frequency in range(roots // 2 + 1):
+        cos, sin = np.cos(2 * np.pi * frequency * n / roots), np.sin(2 * np.pi * frequency * n / roots)
+        if frequency in (0, roots // 2):
+            first, second = [*first, cos[:taps]], [*second, cos[:new]]
+            made.append(_cyclic(cos / roots, roots))
             continue
-        # The samples' transform is (cos - i sin) x.  The taps' is conjugated, (cos + i sin) w: a correlation, as
-        # networks call a convolution.  Of each product the real part is first - third, the imaginary first + second.
-        inputs += [cos - sin, cos, -sin]
-        weights += [cos, sin - cos, cos + sin]
-        outputs += [2 * (cos - sin) / size, -2 * sin / size, -2 * cos / size]
-    return Tile(
-        np.array(inputs, dtype=np.float32),
-        np.array(weights, dtype=np.float32)[:, :taps],
-        np.ascontiguousarray(np.array(outputs, dtype=np.float32)[:, :new].T),
-    )
+        # A value is cos - i sin.  Of each pair the real part is first - third, the imaginary first + second.
+        first += [(cos - sin)[:taps], cos[:taps], -sin[:taps]]
+        second += [cos[:new], -(sin + cos)[:new], (cos - sin)[:new]]
+        made += [_cyclic(part * 2 / roots, roots) for part in (cos - sin, -sin, -cos)]
+    # A correlation, as networks call a convolution, is the transpose of the product by its second factor.
+    return Tile(np.array(made), np.array(first), np.array(second).T)
+
+
+def _unit(index: int, length: int) -> Matrix:
+    unit: Matrix = np.eye(1, length, index)[0]
+    return unit
+
+
+def _cyclic(column: Matrix, roots: int) -> Matrix:
+    """The first two coefficients come from nought and infinity, so what is cyclic gives the last two."""
+    coefficients: Matrix = column.copy()
+    coefficients[[0, roots + 1]] = 0.0
+    return coefficients

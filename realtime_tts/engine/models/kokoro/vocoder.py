@@ -1,6 +1,7 @@
 """The second half of the voice: frames become sound, chunk by chunk, joined so that no seam is heard."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,14 @@ import numpy.typing as npt
 from realtime_tts.engine.api import Samples
 from realtime_tts.engine.chunking import Chunk
 from realtime_tts.engine.models.kokoro.cut import F0, NOISE, TEXT_FEATURES, VOCODER_OUTPUTS
-from realtime_tts.engine.models.kokoro.frames import SAMPLES_PER_FRAME, Array, harmonic_phases, runs_of, unpack_frames
+from realtime_tts.engine.models.kokoro.frames import (
+    SAMPLES_PER_FRAME,
+    Array,
+    harmonic_phases,
+    runs_of,
+    silent,
+    unpack_frames,
+)
 from realtime_tts.engine.models.kokoro.generator import SPANS
 from realtime_tts.engine.models.kokoro.steady import NORMS, PHASE
 from realtime_tts.engine.models.kokoro.styles import Style
@@ -18,11 +26,23 @@ from realtime_tts.errors import SynthesisFailed
 
 # 10 ms.  It takes the median jump at a joint from 0.031 to 0.009, below that of ordinary speech.
 CROSSFADE_SAMPLES = 240
+# Before a chunk and after it.  Beyond these little is gained: correlation with the undivided sound 0.98 here, 0.99 at
+# 12 + 8.
+CONTEXT_FRAMES = (8, 5)
 # What the generator's two parts see around a chunk, of which they can hear 3.6 frames and 0.6.  All the context is for
 # what comes before them, a fifteenth of the work.  Correlation with the undivided sound: 0.981 so, and 0.981 where all
 # three see all of it; 0.977 at (2, 1).
 PART_CONTEXT_FRAMES = (3, 1)
 _FADE_IN = np.linspace(0.0, 1.0, CROSSFADE_SAMPLES, dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sound:
+    samples: Samples
+    tail: Samples
+    """Up to 10 ms of what follows them in the same piece of text, for the next chunk to fade in from."""
+    skipped_frames: int
+    """How many of its frames were silence, and not decoded."""
 
 
 class VocoderStage:
@@ -47,36 +67,49 @@ class VocoderStage:
         chunk, frames = row.chunk, row.frames
         assert chunk is not None, "the last stage runs on a chunk"
         assert frames is not None, "the last stage is given its chunk's frames"
-        samples, tail = self._decode_window(frames.astype(np.float32, copy=False), chunk, row.request.voice)
+        sound = self._decode_window(frames.astype(np.float32, copy=False), chunk, row.request.voice)
+        samples, tail = sound.samples, sound.tail
         if not np.isfinite(samples).all():
             return StageOutput(
                 values=np.zeros(0, dtype=np.float32),
                 error=SynthesisFailed("the voice model gave samples that are not numbers"),
             )
-        before = self._tails.pop(row.request.request_id, None)
-        if before is not None:
+        if (before := self._tails.pop(row.request.request_id, None)) is not None:
             n = len(before)
             samples[:n] = before * (1 - _FADE_IN[:n]) + samples[:n] * _FADE_IN[:n]
         if len(tail):
             self._tails[row.request.request_id] = tail
-        return StageOutput(values=np.clip(samples, -1.0, 1.0), finished=chunk.final)
+        return StageOutput(np.clip(samples, -1.0, 1.0), finished=chunk.final, skipped_frames=sound.skipped_frames)
 
-    def _decode_window(self, frames: Array, chunk: Chunk, voice: str) -> tuple[Samples, Samples]:
-        """The chunk's samples, and up to 10 ms of what follows them in the same piece of text."""
+    def _decode_window(self, frames: Array, chunk: Chunk, voice: str) -> _Sound:
         first, last = chunk.start - chunk.context_start, chunk.end - chunk.context_start
-        parts: list[Samples] = []
-        tail = np.zeros(0, dtype=np.float32)
+        parts: list[_Sound] = []
         for run in runs_of(frames):
             start, end = max(run.start, first), min(run.end, last)
             if start >= end:
                 continue  # another piece's context
             window = frames[run.start : run.end]
-            sound, tail = self._sound(window, self._styles[voice], run.style, start - run.start, end - run.start)
-            parts.append(sound)
-        return np.concatenate(parts), tail.copy()
+            parts.append(self._speak(window, self._styles[voice], run.style, start - run.start, end - run.start))
+        skipped = sum(part.skipped_frames for part in parts)
+        return _Sound(np.concatenate([part.samples for part in parts]), parts[-1].tail.copy(), skipped)
 
-    def _sound(self, frames: Array, style: Style, row: int, start: int, end: int) -> tuple[Samples, Samples]:
-        """The samples of frames `[start, end)`, the others being context, and up to 10 ms of what follows."""
+    def _speak(self, frames: Array, style: Style, row: int, start: int, end: int) -> _Sound:
+        """The sound of frames `[start, end)`, the others being context.  Silence at its ends is not decoded."""
+        samples: Samples = np.zeros((end - start) * SAMPLES_PER_FRAME, dtype=np.float32)
+        audible = start + np.flatnonzero(~silent(frames)[start:end])
+        if not len(audible):
+            return _Sound(samples, samples[:0], end - start)
+        first, last = int(audible[0]), int(audible[-1]) + 1
+        sound, tail = self._decode_frames(frames, style, row, first, last)
+        ends = (last - start) * SAMPLES_PER_FRAME
+        samples[(first - start) * SAMPLES_PER_FRAME : ends] = sound
+        if last < end:
+            samples[ends : ends + len(tail)] = tail * (1 - _FADE_IN[: len(tail)])
+            tail = tail[:0]
+        return _Sound(samples, tail, (first - start) + (end - last))
+
+    def _decode_frames(self, frames: Array, style: Style, row: int, start: int, end: int) -> tuple[Samples, Samples]:
+        """The samples of frames `[start, end)`, and up to 10 ms of what follows."""
         features, f0, noise = unpack_frames(frames)
         spans = _spans(start, end, len(frames))
         feed = {TEXT_FEATURES: features, F0: f0, NOISE: noise, "style": style.row(row), SPANS: spans}

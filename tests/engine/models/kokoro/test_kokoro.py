@@ -180,12 +180,12 @@ class Timed:
 
     def __init__(self, clock: VirtualClock, base_s: float, frame_s: float) -> None:
         self._clock, self._base_s, self._frame_s = clock, base_s, frame_s
-        self._seen: set[int] = set()
+        self._seen: set[float] = set()
         self.held: set[str] = set()
 
     def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
         (row,) = batch
-        frames = 0 if row.frames is None else len(row.frames)
+        frames = kokoro.CHUNK_PLAN.cost_frames(row.chunk) if row.chunk else 0.0
         slower = 1 if frames in self._seen else 2
         self._seen.add(frames)
         self.held.add(row.request.request_id)

@@ -1,5 +1,7 @@
 """Chunks join without a gap, an overlap or a click, and what one request leaves behind is freed."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -35,11 +37,12 @@ class FakeSession:
         return [np.repeat(features[0, 0, start:end], 600)]
 
 
-def ramp(frames: int, *, first: int = 0, total: int = 1000, piece: int = 0) -> Array:
+def ramp(frames: int, *, first: int = 0, total: int = 1000, piece: int = 0, silent: Sequence[int] = ()) -> Array:
     features = np.zeros((1, 512, frames), dtype=np.float32)
     features[0, 0] = (first + np.arange(frames)) / total
     pair = np.zeros((1, 2 * frames), dtype=np.float32)
-    return pack_frames(features, pair, pair, piece=piece, style=3)
+    loudness = np.where(np.isin(np.arange(frames), silent), -9.0, 0.0).astype(np.float32)
+    return pack_frames(features, pair, loudness.repeat(2)[None], piece=piece, style=3)
 
 
 def stream(stage: VocoderStage, frames: Array, plan: ChunkPlan) -> list[Array]:
@@ -92,6 +95,36 @@ def test_the_next_chunk_fades_in_from_what_the_last_one_foresaw() -> None:
     assert joined[0] == pytest.approx(0, abs=1e-6)
     assert np.all(np.diff(joined[:240].astype(np.float64)) >= 0)
     assert np.abs(np.diff(joined.astype(np.float64))).max() < 0.05
+
+
+def test_silence_at_a_chunks_ends_is_not_decoded() -> None:
+    session = FakeSession()
+    frames = ramp(20, first=100, silent=[*range(5), *range(12, 20)])
+    plan = ChunkPlan(sizes=(15, 5), left_context_frames=8, right_context_frames=5)
+    request = SynthesisRequest("r", "s", "", "af_heart")
+    stage = VocoderStage(session, STYLES)
+    outputs = [
+        stage.run([StageInput(request, frames=frames[chunk.context_start : chunk.context_end], chunk=chunk)])[0]
+        for chunk in plan.ramp(len(frames))
+    ]
+    sound = np.concatenate([output.values for output in outputs])
+    # A silent frame beside one that is not is decoded, and one more is seen on either side: [4, 13).
+    assert session.spans == [[1, 16, 3, 14]]
+    assert [output.skipped_frames for output in outputs] == [6, 5]
+    expected = np.repeat(np.where((np.arange(20) >= 4) & (np.arange(20) < 13), (100 + np.arange(20)) / 1000, 0), 600)
+    faded = slice(13 * 600, 13 * 600 + 240)
+    assert np.all(np.diff(sound[faded].astype(np.float64)) <= 0)
+    sound[faded] = expected[faded] = 0
+    np.testing.assert_allclose(sound, expected, atol=1e-6)
+
+
+def test_a_chunk_of_silence_follows_sound_without_a_click() -> None:
+    stage = VocoderStage(FakeSession(), STYLES)
+    plan = ChunkPlan(sizes=(4,), right_context_frames=1)
+    sound = np.concatenate(stream(stage, ramp(8, first=500, silent=range(3, 8)), plan))
+    assert sound[4 * 600 - 1] == pytest.approx(0.503)
+    assert np.abs(np.diff(sound[4 * 600 - 1 :].astype(np.float64))).max() < 0.503 / 200
+    assert not sound[4 * 600 + 240 :].any()
 
 
 def test_sound_that_is_not_a_number_fails_the_request_alone() -> None:
