@@ -81,10 +81,11 @@ class _Sink:
     async def send_text(self, data: bytes) -> None:
         pass
 
-    async def send_bytes(self, data: bytes) -> None:
+    async def send_bytes(self, data: bytes) -> bool:
         self.frames += 1
         if self.frames == PACKETS:
             self._closed.set_result(None)
+        return True
 
     async def close(self, code: int, reason: str) -> None:
         pass

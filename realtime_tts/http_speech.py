@@ -226,8 +226,9 @@ class SpeechTransport:
             case SessionDone() as done:
                 self._done = done
 
-    async def send_bytes(self, data: bytes) -> None:
+    async def send_bytes(self, data: bytes) -> bool:
         await self._answer.add(data)
+        return False
 
     async def close(self, code: int, reason: str) -> None:
         pass

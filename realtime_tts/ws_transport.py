@@ -83,8 +83,14 @@ class WebSocketTransport:
     async def send_text(self, data: bytes) -> None:
         await self._websocket.send_frame(data, WSMsgType.TEXT)
 
-    async def send_bytes(self, data: bytes) -> None:
+    async def send_bytes(self, data: bytes) -> bool:
+        was_clear = self._has_nothing_unsent()
         await self._websocket.send_bytes(data)
+        return was_clear and self._has_nothing_unsent()
+
+    def _has_nothing_unsent(self) -> bool:
+        transport = self._request.transport
+        return transport is not None and transport.get_write_buffer_size() == 0
 
     async def close(self, code: int, reason: str) -> None:
         await self._websocket.close(code=code, message=reason.encode())

@@ -161,6 +161,8 @@ class FakeTransport:
         self.reads = asyncio.Event()
         """Cleared, it is a client who does not read: writes wait."""
         self.reads.set()
+        self.at_once = False
+        """What it says of each packet: whether it went out at once."""
         self.aborted = False
         self.receiving = 0
         """Calls of `receive` that wait now."""
@@ -192,8 +194,9 @@ class FakeTransport:
     async def send_text(self, data: bytes) -> None:
         await self._write(data.decode())
 
-    async def send_bytes(self, data: bytes) -> None:
+    async def send_bytes(self, data: bytes) -> bool:
         await self._write(data)
+        return self.at_once
 
     async def close(self, code: int, reason: str) -> None:
         await self._write((code, reason))

@@ -22,6 +22,7 @@ import { TextsPanel } from "./texts-panel.js";
 import { TORTURE_TEXTS } from "./torture-texts.js";
 import { Voices } from "./voices.js";
 import { showWaterfall } from "./waterfall.js";
+import { WorkerSocket } from "./worker-socket.js";
 import { linkInWords, measuresInWords, timingsInWords, unreachableInWords } from "./words.js";
 
 const STATUS = {
@@ -45,7 +46,8 @@ const network = new BadNetwork({ seed: 1 });
 const speakers = new Set();
 
 function makeSpeaker(scheduler, line = null) {
-  const client = new SpeechClient({ url: api.socketUrl(scheduler), token: api.token, network: line });
+  const openSocket = (...to) => new WorkerSocket(...to);
+  const client = new SpeechClient({ url: api.socketUrl(scheduler), token: api.token, openSocket, network: line });
   const made = new Speaker({ client, player, probe: () => api.probe() });
   speakers.add(made);
   const retire = () => {
@@ -111,7 +113,7 @@ speaker.client.on("error", ({ code }) => {
 // Read-only, for tests and the curious.
 Object.defineProperty(window, "rtts", { get: () => Object.freeze(speaker.snapshot) });
 
-// -- Showing ------------------------------------------------------------------------------------------------------
+// -- Showing -------
 
 const SHOW = {
   state: showState,
@@ -128,8 +130,7 @@ const SHOW = {
 speaker.onchange = (what) => SHOW[what]();
 let shownAtMs = -Infinity;
 const FOLLOW_MS = 30;
-let following = 0; // the next frame in which words light up
-let followedMs = 0;
+let following = 0; // the next look at which words light up
 
 composer.onspeak = () => {
   comparePanel.stop();
@@ -151,8 +152,8 @@ function showState() {
   element("stop").setAttribute("aria-disabled", String(!speaker.isBusy));
   continuity.running = speaker.isBusy;
   if (speaker.isBusy) {
-    cancelAnimationFrame(following);
-    following = requestAnimationFrame(follow);
+    clearTimeout(following);
+    follow();
     return;
   }
   if (outcome === "stopped") showCut();
@@ -161,13 +162,10 @@ function showState() {
 }
 
 /** Words light up when they are heard, not only when stats come. */
-function follow(nowMs) {
+function follow() {
   if (!speaker.isBusy) return;
-  if (nowMs - followedMs >= FOLLOW_MS) {
-    followedMs = nowMs;
-    showStage();
-  }
-  following = requestAnimationFrame(follow);
+  showStage();
+  following = setTimeout(follow, FOLLOW_MS);
 }
 
 function showStage() {
@@ -217,7 +215,7 @@ function showFigures() {
   textsPanel.show(speaker.run);
 }
 
-// -- The server ---------------------------------------------------------------------------------------------------
+// -- The server -------
 
 let isKnown = false; // the server has let us in
 
@@ -240,7 +238,7 @@ async function loadServer(attempt = 0) {
   if (element("status").dataset.state === "idle") element("status").textContent = "Ready";
 }
 
-// -- Hands --------------------------------------------------------------------------------------------------------
+// -- Hands -------
 
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;

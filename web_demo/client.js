@@ -69,7 +69,9 @@ export class SpeechClient {
     this.#nowS = nowS;
     this.#schedule = schedule;
     this.#random = random;
-    if (network !== null) network.deliver = (frame) => this.#receive(frame);
+    if (network !== null) {
+      network.deliver = (frame, wasHeld) => this.#receive(wasHeld ? { ...frame, at_s: undefined } : frame);
+    }
   }
 
   on(type, listener) {
@@ -167,7 +169,7 @@ export class SpeechClient {
     context.writing = true;
   }
 
-  // -- The connection -------------------------------------------------------------------------------------------------
+  // -- The connection -------
 
   #begin() {
     const again = this.#state === "reconnecting";
@@ -227,7 +229,7 @@ export class SpeechClient {
     socket.onopen = () => {
       if (socket === this.#socket) this.#onOpen();
     };
-    socket.onmessage = ({ data }) => this.#carry({ socket, data });
+    socket.onmessage = ({ data, at_s }) => this.#carry({ socket, data, at_s }); // stamped by WorkerSocket alone
     socket.onclose = ({ code, reason }) => this.#carry({ socket, closed: { code, reason } });
   }
 
@@ -276,21 +278,21 @@ export class SpeechClient {
     this.#emit("state", { state, attempt: this.#attempt, retry_in_s: retryInS });
   }
 
-  // -- What comes in --------------------------------------------------------------------------------------------------
+  // -- What comes in -------
 
   #carry(frame) {
     if (this.#network === null) this.#receive(frame);
     else this.#network.push(frame, frame.data?.byteLength ?? frame.data?.length ?? 0);
   }
 
-  #receive({ socket, data, closed }) {
+  #receive({ socket, data, closed, at_s = this.#nowS() }) {
     if (socket !== this.#socket) return;
     if (closed !== undefined) this.#onLost(closed);
-    else if (typeof data === "string") this.#receiveText(data);
-    else this.#receiveAudio(data);
+    else if (typeof data === "string") this.#receiveText(data, at_s);
+    else this.#receiveAudio(data, at_s);
   }
 
-  #receiveText(data) {
+  #receiveText(data, at_s) {
     let message;
     try {
       message = JSON.parse(data);
@@ -301,7 +303,7 @@ export class SpeechClient {
       this.#refuse("The server sent a message that is not JSON of the protocol.");
       return;
     }
-    this.#emit("message", { direction: "in", at_s: this.#nowS(), data: message });
+    this.#emit("message", { direction: "in", at_s, data: message });
     this.#follow(message);
     if (!OWN_EVENTS.has(message.type)) this.#emit(message.type, message);
   }
@@ -334,9 +336,8 @@ export class SpeechClient {
     for (const [number, start] of this.#starts) if (start.context_id === contextId) this.#starts.delete(number);
   }
 
-  #receiveAudio(data) {
-    const at = this.#nowS();
-    this.#emit("message", { direction: "in", at_s: at, data: { bytes: data.byteLength } });
+  #receiveAudio(data, at_s) {
+    this.#emit("message", { direction: "in", at_s, data: { bytes: data.byteLength } });
     const frame = this.#start === null ? null : readFrame(data, this.#start.frame_header);
     const start = this.#starts.get(frame?.contextNumber ?? this.#start?.context_number ?? 0);
     if (frame === null || start === undefined) {
@@ -349,7 +350,7 @@ export class SpeechClient {
       this.#refuse("The server sent half a sample."); // every later sample would be noise
       return;
     }
-    this.#emit("audio", { bytes, start, format: start.format, arrived_at_s: at });
+    this.#emit("audio", { bytes, start, format: start.format, arrived_at_s: at_s });
   }
 
   #refuse(message) {

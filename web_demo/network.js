@@ -11,7 +11,7 @@ const FIRST_TIMEOUT_MS = 200; // Linux's least; RFC 6298 would have 1 s
 const MAX_TRIES = 6; // 200, 400, 800, … ms: beyond that a real connection is as good as gone
 
 export class BadNetwork {
-  /** Called with each frame when it comes out. */
+  /** Called with each frame when it comes out, and whether it was held back. */
   deliver;
   #jitterMs;
   #lossPercent;
@@ -62,7 +62,7 @@ export class BadNetwork {
     const nowMs = this.#nowMs();
     const lateMs = this.#random() * this.#jitterMs + this.#lossDelayMs(bytes);
     if (lateMs === 0 && this.#held.length === 0) {
-      this.deliver(frame);
+      this.deliver(frame, false);
       return;
     }
     this.#held.push({ frame, dueMs: nowMs + lateMs }); // and never before what was sent before it
@@ -99,7 +99,7 @@ export class BadNetwork {
   #release() {
     const nowMs = this.#nowMs();
     try {
-      while (this.#held.length > 0 && this.#held[0].dueMs <= nowMs) this.deliver(this.#held.shift().frame);
+      while (this.#held.length > 0 && this.#held[0].dueMs <= nowMs) this.deliver(this.#held.shift().frame, true);
     } finally {
       if (this.#held.length > 0) this.#wait(); // whatever a listener threw
     }

@@ -87,7 +87,7 @@ export class Speaker {
     return { state: this.#state, ...(this.#run?.snapshot ?? IDLE) };
   }
 
-  // -- Asking ---------------------------------------------------------------------------------------------------------
+  // -- Asking -------
 
   /** Speak `text`.  `askedAtMs` is when the listener asked, on performance.now()'s clock.  Call it inside a gesture. */
   speak({ text, config, askedAtMs }) {
@@ -147,7 +147,7 @@ export class Speaker {
     this.#fail(run, "The browser would not start an AudioWorklet, so nothing can be heard. It needs https, or localhost.");
   }
 
-  // -- Hearing --------------------------------------------------------------------------------------------------------
+  // -- Hearing -------
 
   /** Only what is about the present utterance; a barge-in leaves words of the last one on the way. */
   #mine(message, handle) {
@@ -195,7 +195,7 @@ export class Speaker {
   #onAudio(run, { bytes, start, arrived_at_s }) {
     if (this.#state === "idle") return; // what a stop left on the way
     if (run.firstPacketMs === null) {
-      run.firstPacketMs = performance.now();
+      run.firstPacketMs = arrived_at_s * 1000;
       setTimeout(() => this.#checkSound(run), SOUND_CHECK_MS);
     }
     if (run.receive({ bytes, start, arrived_at_s })) this.#player.textStarved();
@@ -267,7 +267,7 @@ export class Speaker {
     this.onchange("cut");
   }
 
-  // -- What goes wrong ------------------------------------------------------------------------------------------------
+  // -- What goes wrong -------
 
   #onWarning({ message }) {
     if (this.#run === null) return;
@@ -302,7 +302,7 @@ export class Speaker {
     else this.#probe().then((status) => this.#fail(run, unreachableInWords(status)));
   }
 
-  // -- What was heard -------------------------------------------------------------------------------------------------
+  // -- What was heard -------
 
   /** The player's stats; those of another utterance than ours are not for us. */
   hear(stats) {

@@ -17,7 +17,7 @@ export class Strip {
   #running = false;
   #colours = {};
   #font = "12px sans-serif";
-  #lastDrawnS = 0;
+  #ticking = false;
   #area = null;
 
   constructor(canvas, trace) {
@@ -30,14 +30,17 @@ export class Strip {
 
   /** Scroll while something is going on; show all of it afterwards. */
   set running(on) {
-    if (on && !this.#running) requestAnimationFrame(() => this.#tick());
     this.#running = on;
+    if (on && !this.#ticking) this.#tick();
     if (!on) this.draw();
   }
 
+  /** A timer between frames: to be asked in each of them would have the browser make 60 a second. */
   #tick() {
-    if (nowS() - this.#lastDrawnS >= (wantsCalm() ? CALM_REDRAW_S : REDRAW_S)) this.draw();
-    if (this.#running) requestAnimationFrame(() => this.#tick());
+    this.#ticking = this.#running;
+    if (!this.#running) return;
+    this.draw();
+    setTimeout(() => requestAnimationFrame(() => this.#tick()), 1000 * (wantsCalm() ? CALM_REDRAW_S : REDRAW_S));
   }
 
   #readColours() {
@@ -71,7 +74,6 @@ export class Strip {
     this.#drawCushion(pen);
     this.#drawPackets(pen);
     pen.restore();
-    this.#lastDrawnS = nowS();
   }
 
   #layOut(width, height) {

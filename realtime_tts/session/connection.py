@@ -50,7 +50,9 @@ class Transport(Protocol):
         """`data` is UTF-8."""
         ...
 
-    async def send_bytes(self, data: bytes) -> None: ...
+    async def send_bytes(self, data: bytes) -> bool:
+        """Says whether all of it went out at once, so that the peer may have it since before this returned."""
+        ...
 
     async def close(self, code: int, reason: str) -> None: ...
 
@@ -262,10 +264,13 @@ class Connection:
     async def _send(self, output: Outgoing) -> None:
         match output:
             case SendAudio():
-                await self._transport.send_bytes(output.header + output.data if output.header else output.data)
+                given_s = self._clock.now_s()
+                data = output.header + output.data if output.header else output.data
+                # Who woke up for it may run before us: on busy cores we then learn 40 ms later that it has gone.
+                sent_s = given_s if await self._transport.send_bytes(data) else self._clock.now_s()
                 if self._reads_until_s is not None:
                     self._reads_until_s += output.duration_s
-                self._carry_out(self._session.on_audio_sent(output, self._clock.now_s()))
+                self._carry_out(self._session.on_audio_sent(output, sent_s))
             case SendSentenceDone(job=job):
                 done = sentence_done(job)
                 await self._transport.send_text(encode(done))

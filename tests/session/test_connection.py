@@ -155,9 +155,9 @@ async def test_a_client_who_reads_nothing_is_given_up_and_its_speech_taken_back(
 
 async def test_a_client_who_reads_slower_than_speech_is_told_and_given_up() -> None:
     class Trickle(FakeTransport):
-        async def send_bytes(self, data: bytes) -> None:
+        async def send_bytes(self, data: bytes) -> bool:
             await asyncio.sleep(0.04)
-            await super().send_bytes(data)
+            return await super().send_bytes(data)
 
     client, engine, limits = Trickle(), FakeEngine(), replace(LIMITS, write_timeout_s=0.2)
     session = make_session(limits)
@@ -175,9 +175,9 @@ async def test_a_client_who_reads_slower_than_speech_is_told_and_given_up() -> N
 
 async def test_a_client_who_reads_at_the_pace_of_speech_is_served_to_the_end() -> None:
     class Paced(FakeTransport):
-        async def send_bytes(self, data: bytes) -> None:
+        async def send_bytes(self, data: bytes) -> bool:
             await asyncio.sleep(len(data) / 48_000)
-            await super().send_bytes(data)
+            return await super().send_bytes(data)
 
     client, engine, limits = Paced(), FakeEngine(), replace(LIMITS, write_timeout_s=0.5)
     session = make_session(limits)
@@ -192,6 +192,30 @@ async def test_a_client_who_reads_at_the_pace_of_speech_is_served_to_the_end() -
     await asyncio.wait_for(serving, 10)
     assert client.sent[-1] == (1000, "done")
     assert len([each for each in client.sent if isinstance(each, bytes)]) == 50
+
+
+@pytest.mark.parametrize(("at_once", "ttfp_ms"), [(True, 0), (False, 40)])
+async def test_a_packet_counts_from_when_it_went_out_not_from_when_we_learnt_of_it(at_once: bool, ttfp_ms: int) -> None:
+    clock = VirtualClock()
+
+    class PutAside(FakeTransport):
+        async def send_bytes(self, data: bytes) -> bool:
+            clock.advance(0.04)
+            return await super().send_bytes(data)
+
+    client, engine = PutAside(), FakeEngine()
+    client.at_once = at_once
+    session = Session("sid", tone.info(), LIMITS, now_s=clock.now_s(), expires_at=0.0)
+    serving = asyncio.create_task(Connection(client, engine, session, clock, LIMITS).run())
+    client.says(**CONFIG)
+    client.says(type="input.text", text="One is here.\n")
+    client.says(type="session.close")
+    await until(lambda: len(engine.requests) == 1)
+    engine.speak(0, SOUND)
+    engine.finish(0)
+    await asyncio.wait_for(serving, 10)
+    (done,) = (message for message in client.messages if message["type"] == "audio.done")
+    assert done["metrics"]["ttfp_ms"] == pytest.approx(ttfp_ms)
 
 
 async def test_what_waits_for_a_client_is_bounded() -> None:

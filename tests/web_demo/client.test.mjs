@@ -444,6 +444,23 @@ test("what the network holds back arrives later, in order, and the close behind 
   assert.ok(inspected.every((at) => at > 0));
 });
 
+test("a socket's own stamp is believed, unless the network held the frame back", async () => {
+  const timers = new FakeTimers();
+  const network = new BadNetwork({ schedule: timers.schedule, nowMs: () => timers.nowMs });
+  const { client, socket, events } = await connected({ network, nowS: () => timers.nowMs / 1000 });
+  const arrivals = () => events.filter(([type]) => type === "audio").map(([, { arrived_at_s }]) => arrived_at_s);
+  timers.advance(1000);
+  socket.onmessage({ data: JSON.stringify(START), at_s: 0.98 });
+  socket.onmessage({ data: sound(1), at_s: 0.99 });
+  assert.deepEqual(arrivals(), [0.99]);
+  network.jitterMs = 100;
+  socket.onmessage({ data: sound(2), at_s: 0.99 });
+  timers.advance(100);
+  assert.equal(arrivals().length, 2);
+  assert.ok(arrivals()[1] > 1);
+  client.close();
+});
+
 test("close clears the network", async () => {
   const timers = new FakeTimers();
   const network = new BadNetwork({ jitterMs: 100, schedule: timers.schedule, nowMs: () => timers.nowMs });

@@ -42,7 +42,7 @@ MEASURED_FRAMES = (12, 40)
 """Chunks whose decoding is timed at loading: what a frame costs differs fourfold between machines, and the first
 listener would hear a guess."""
 MEASUREMENTS = 1
-PRUDENCE = 1.3
+PRUDENCE = 1.6
 """Times what was measured is believed until steps in earnest were: at loading, nobody else used the machine, and the
 player of what is spoken often runs on the same."""
 

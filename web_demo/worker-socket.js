@@ -1,0 +1,36 @@
+// A WebSocket on a thread of its own, so that what arrives is stamped when it arrives, however long the page paints.
+
+export class WorkerSocket {
+  onopen = () => {};
+  onmessage = () => {}; // with {data, at_s}, on performance.now()'s clock
+  onclose = () => {};
+  readyState = WebSocket.CONNECTING;
+  #worker = new Worker(new URL("./socket-worker.js", import.meta.url), { type: "module" });
+
+  constructor(url, protocols = []) {
+    this.#worker.onmessage = ({ data }) => this.#receive(data);
+    this.#worker.onerror = () => this.#receive({ closed: { code: 1006, reason: "" } });
+    this.#worker.postMessage({ url: String(url), protocols, originMs: performance.timeOrigin });
+  }
+
+  send(data) {
+    this.#worker.postMessage({ data });
+  }
+
+  close(...how) {
+    this.readyState = WebSocket.CLOSING;
+    this.#worker.postMessage({ how });
+  }
+
+  #receive(message) {
+    if (message.closed !== undefined) {
+      this.readyState = WebSocket.CLOSED;
+      this.#worker.terminate();
+      this.onclose(message.closed);
+    } else if (message.data !== undefined) this.onmessage(message);
+    else {
+      this.readyState = WebSocket.OPEN;
+      this.onopen();
+    }
+  }
+}
