@@ -4,6 +4,7 @@
 //   "open" {}      "closed" {code, reason, opened, in_flight, will_reconnect}      "state" {state, attempt, retry_in_s}
 //   "audio" {bytes, start, format, arrived_at_s}: of the sentence that `start`, an `audio.start`, began
 //   "message" {direction, at_s, data}: everything that passes, binary as {bytes: n}
+//   "sent" {at_s, data}: when a WorkerSocket had handed it to the network
 // Unknown types pass through unheard, as the protocol demands.
 
 import { CodedError } from "./errors.js";
@@ -11,7 +12,7 @@ import { readFrame } from "./framing.js";
 
 const PROTOCOL = "realtime-tts.v1";
 const TOKEN_PROTOCOL = "realtime-tts.token.";
-const OWN_EVENTS = new Set(["open", "closed", "state", "audio", "message"]);
+const OWN_EVENTS = new Set(["open", "closed", "state", "audio", "message", "sent"]);
 const FOR_GOOD = new Set([1000, 1001, 1007, 1008, 1009]); // to come again unasked would only be sent away again
 const BACKOFF_S = [0.5, 1, 2, 4, 8, 8];
 const STEADY_S = 10; // a connection that lived for so long was a good one: the next loss begins anew
@@ -364,7 +365,7 @@ export class SpeechClient {
       return;
     }
     this.#emit("message", { direction: "out", at_s: this.#nowS(), data: message });
-    this.#socket.send(JSON.stringify(message));
+    this.#socket.send(JSON.stringify(message), (at_s) => this.#emit("sent", { at_s, data: message }));
   }
 
   #emit(type, detail) {

@@ -33,6 +33,7 @@ export class Run {
   sampleRateHz = null; // of what is played
   stats = NOTHING_HEARD;
   connectedMs = null;
+  firstText = null; // the message
   firstTextMs = null;
   firstPacketMs = null;
   firstAudibleMs = null;

@@ -1,14 +1,23 @@
 // The other end of worker-socket.js.
 
 let socket;
+let originMs; // of the page's clock
 
 onmessage = ({ data: message }) => {
   if (message.url !== undefined) open(message);
   else if (message.how !== undefined) socket?.close(...message.how);
-  else socket?.send(message.data);
+  else {
+    socket?.send(message.data);
+    postMessage({ at_s: nowS() });
+  }
 };
 
-function open({ url, protocols, originMs }) {
+function nowS() {
+  return (performance.now() + performance.timeOrigin - originMs) / 1000;
+}
+
+function open({ url, protocols, ...page }) {
+  originMs = page.originMs;
   try {
     socket = new WebSocket(url, protocols);
   } catch (error) {
@@ -17,9 +26,6 @@ function open({ url, protocols, originMs }) {
   }
   socket.binaryType = "arraybuffer";
   socket.onopen = () => postMessage({});
-  socket.onmessage = ({ data }) => {
-    const at_s = (performance.now() + performance.timeOrigin - originMs) / 1000;
-    postMessage({ data, at_s }, typeof data === "string" ? [] : [data]);
-  };
+  socket.onmessage = ({ data }) => postMessage({ data, at_s: nowS() }, typeof data === "string" ? [] : [data]);
   socket.onclose = ({ code, reason }) => postMessage({ closed: { code, reason } });
 }

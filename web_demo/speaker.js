@@ -41,6 +41,7 @@ export class Speaker {
       .on("open", () => this.#onOpen())
       .on("state", () => this.onchange("link"))
       .on("message", (message) => this.#onMessage(message))
+      .on("sent", (sent) => this.#onSent(sent))
       .on("session.created", (message) => this.#onCreated(message))
       .on("audio.start", ours(this.#onAudioStart))
       .on("audio.timestamps", ours(this.#onTimestamps))
@@ -165,7 +166,12 @@ export class Speaker {
   #onMessage({ direction, data }) {
     const run = this.#run;
     if (direction !== "out" || data.type !== "input.text" || data.context_id !== run?.contextId) return;
+    run.firstText ??= data;
     run.firstTextMs ??= performance.now();
+  }
+
+  #onSent({ at_s, data }) {
+    if (data === this.#run?.firstText) this.#run.firstTextMs = at_s * 1000;
   }
 
   #onCreated(message) {

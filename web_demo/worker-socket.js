@@ -1,11 +1,10 @@
 // A WebSocket on a thread of its own, so that what arrives is stamped when it arrives, however long the page paints.
 
 export class WorkerSocket {
-  onopen = () => {};
-  onmessage = () => {}; // with {data, at_s}, on performance.now()'s clock
-  onclose = () => {};
+  onmessage; // with {data, at_s}, on performance.now()'s clock
   readyState = WebSocket.CONNECTING;
   #worker = new Worker(new URL("./socket-worker.js", import.meta.url), { type: "module" });
+  #onsent = [];
 
   constructor(url, protocols = []) {
     this.#worker.onmessage = ({ data }) => this.#receive(data);
@@ -13,7 +12,9 @@ export class WorkerSocket {
     this.#worker.postMessage({ url: String(url), protocols, originMs: performance.timeOrigin });
   }
 
-  send(data) {
+  /** `onsent` is told when it was handed to the network, on the same clock. */
+  send(data, onsent) {
+    this.#onsent.push(onsent);
     this.#worker.postMessage({ data });
   }
 
@@ -28,6 +29,7 @@ export class WorkerSocket {
       this.#worker.terminate();
       this.onclose(message.closed);
     } else if (message.data !== undefined) this.onmessage(message);
+    else if (message.at_s !== undefined) this.#onsent.shift()(message.at_s);
     else {
       this.readyState = WebSocket.OPEN;
       this.onopen();

@@ -461,6 +461,16 @@ test("a socket's own stamp is believed, unless the network held the frame back",
   client.close();
 });
 
+test("a socket that knows when it sent tells it, with the message", async () => {
+  const { client, socket } = await connected();
+  const told = [];
+  client.on("sent", ({ at_s, data }) => told.push([at_s, data.type]));
+  socket.send = (_data, onsent) => onsent(1.25);
+  client.sendText("Hi.");
+  assert.deepEqual(told, [[1.25, "input.text"]]);
+  client.close();
+});
+
 test("close clears the network", async () => {
   const timers = new FakeTimers();
   const network = new BadNetwork({ jitterMs: 100, schedule: timers.schedule, nowMs: () => timers.nowMs });

@@ -296,6 +296,21 @@ test("Opus' padding is no speech: the page's account ends where the server's doe
   assert.ok(Math.abs(audio_s - 1700 / 24000) < 1e-9, `${audio_s}`);
 });
 
+test("the wait is counted from when the first text went out to when sound came in, by whoever knows best", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { speaker, sockets, tell } = speaking({ asLive: true });
+  sockets[0].open();
+  const onsent = [];
+  sockets[0].send = (data, told) => onsent.push(told);
+  speaker.write("One. ");
+  speaker.write("Two.");
+  onsent[0](7);
+  onsent[1](8); // no first text
+  tell(START);
+  sockets[0].onmessage({ data: new ArrayBuffer(480), at_s: 7.25 });
+  assert.equal(speaker.snapshot.ttfp_ms, 250);
+});
+
 test("the report holds both sides' figures, the marks and the packets", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const { speaker, sockets, hear, tell, sound } = speaking();

@@ -52,6 +52,7 @@ function make({ url = "ws://here/", protocols = ["a"], clock = { ms: 0 } } = {})
     for (const data of made.inbox?.splice(0) ?? []) made.world.onmessage({ data });
   };
   const socket = new WorkerSocket(url, protocols);
+  assert.equal(socket.readyState, STATES.CONNECTING);
   socket.onopen = () => made.heard.push("open");
   socket.onmessage = ({ data, at_s }) => made.heard.push([data, at_s]);
   socket.onclose = ({ code, reason }) => made.heard.push(["closed", code, reason]);
@@ -67,12 +68,11 @@ function opened() {
 
 test("it opens, sends and receives as a socket does", () => {
   const made = make();
-  assert.equal(made.socket.readyState, STATES.CONNECTING);
   made.settle();
   assert.deepEqual([...made.real.how].map(String), ["ws://here/", "a"]);
   made.real.onopen();
   assert.equal(made.socket.readyState, STATES.OPEN);
-  made.socket.send("text");
+  made.socket.send("text", () => {});
   made.settle();
   assert.deepEqual(made.real.sent, ["text"]);
   made.real.onmessage({ data: "{}" });
@@ -88,6 +88,18 @@ test("what arrives is stamped on the page's clock, at its arrival, and sound is 
   assert.deepEqual([...made.transferred], [sound]);
   assert.equal(made.heard[1][0], sound);
   assert.ok(Math.abs(made.heard[1][1] - 1.75) < 1e-6);
+});
+
+test("what was sent is stamped when the worker sends it, in order", () => {
+  const made = opened();
+  const told = [];
+  made.socket.send("a", (at_s) => told.push(["a", at_s]));
+  made.socket.send("b", (at_s) => told.push(["b", at_s]));
+  made.clock.ms = 20;
+  assert.deepEqual(told, []);
+  made.settle();
+  assert.deepEqual(told.map(([data]) => data), ["a", "b"]);
+  assert.ok(told.every(([, at_s]) => Math.abs(at_s - 0.27) < 1e-6));
 });
 
 test("a close is passed on, and told with the worker's end", () => {
@@ -111,5 +123,5 @@ test("an address that is none, and a worker that cannot be had, are a socket tha
   blocked.worker.onerror();
   assert.deepEqual(blocked.heard, [["closed", 1006, ""]]);
   assert.ok(blocked.terminated);
-  blocked.socket.send("text"); // said in vain
+  blocked.socket.send("text", assert.fail); // said in vain
 });
