@@ -73,13 +73,17 @@ export class ComparePanel {
     this.#say(`${schedulerInWords(scheduler)}: ${many === 0 ? "alone" : `${many} others begin to speak`}…`);
     others.start(many);
     if (many > 0) await pause(OTHERS_BEGIN_MS);
-    if (turn === this.#turn) {
+    while (turn === this.#turn) {
       this.#say(`${schedulerInWords(scheduler)}: now yours.`);
-      await this.#speak(scheduler, request, others);
+      const waitMs = await this.#speak(scheduler, request, others);
+      if (waitMs === null) break;
+      this.#say(`${schedulerInWords(scheduler)}: told to wait. Asking again in ${seconds(waitMs)}…`);
+      await pause(waitMs);
     }
     others.stop();
   }
 
+  /** Until it has ended: null, or after how long to ask again. */
   #speak(scheduler, { text, config }, others) {
     const { speaker, retire } = this.#makeSpeaker(scheduler === this.#schedulers[0] ? null : scheduler);
     this.#speaker = speaker;
@@ -89,10 +93,12 @@ export class ComparePanel {
       speaker.onchange = (what) => {
         card.show(what, others.figures());
         if (what !== "state" || speaker.isBusy) return;
+        const { retryAfterMs } = speaker.run;
         card.end();
+        if (retryAfterMs !== null) card.root.remove();
         this.#speaker = null;
         retire();
-        resolve();
+        resolve(retryAfterMs);
       };
       speaker.speak({ text, config, askedAtMs: performance.now() });
     });

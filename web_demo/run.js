@@ -53,6 +53,7 @@ export class Run {
   usage = null;
   complete = false;
   problem = null;
+  retryAfterMs = null; // where the server was full
   warning = null;
   outcome = null; // spoken, stopped, failed
 

@@ -287,6 +287,7 @@ export class Speaker {
     if (message.context_id !== undefined && message.context_id !== run.contextId) return;
     if (message.sentence_index === undefined || message.sentence_index === null) {
       this.#client.close(); // nothing that we asked for can still come as asked
+      run.retryAfterMs = message.retry_after_ms ?? null;
       this.#fail(run, errorInWords(message));
       return;
     }

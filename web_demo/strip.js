@@ -9,7 +9,7 @@ const SHORTEST_S = 4;
 const SCALES_S = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 const STEPS_S = [0.5, 1, 2, 5, 10, 30, 60, 120];
 const PAD = { left: 44, right: 12, top: 14, bottom: 28 };
-const NAMES = ["ink-soft", "line", "accent", "accent-soft", "bad", "bad-soft", "wait-soft"];
+const NAMES = ["soft", "line", "accent", "accent-soft", "bad", "bad-soft", "wait-soft"];
 
 export class Strip {
   #canvas;
@@ -104,7 +104,7 @@ export class Strip {
     const { left, right, floor, x, y, fromS, toS, scaleS } = this.#area;
     pen.lineWidth = 1;
     pen.strokeStyle = this.#colours.line;
-    pen.fillStyle = this.#colours["ink-soft"];
+    pen.fillStyle = this.#colours.soft;
     pen.textBaseline = "middle";
     pen.textAlign = "right";
     for (const part of [0, 0.5, 1]) {
@@ -170,7 +170,7 @@ export class Strip {
     if (samples.length < 2) return;
     pen.beginPath();
     samples.forEach(({ atS, cushionS }) => pen.lineTo(this.#area.x(atS), this.#area.y(cushionS)));
-    pen.strokeStyle = this.#colours["ink-soft"];
+    pen.strokeStyle = this.#colours.soft;
     pen.lineWidth = 1;
     pen.setLineDash([4, 4]);
     pen.stroke();
@@ -178,7 +178,7 @@ export class Strip {
   }
 
   #drawPackets(pen) {
-    pen.strokeStyle = this.#colours["ink-soft"];
+    pen.strokeStyle = this.#colours.soft;
     pen.lineWidth = 1;
     for (const atS of this.#trace.packets) {
       const x = Math.round(this.#area.x(atS)) + 0.5;

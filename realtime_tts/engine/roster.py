@@ -63,10 +63,11 @@ class Roster:
         """Why a request is not taken; None where it is."""
         if len(self.requests) >= self._config.max_requests:
             return Overloaded(f"the engine already holds {self._config.max_requests} requests")
-        if self._wants_place(request):
+        if self._wants_place(request) and not self._waits_behind(request):
             self._tick()
             if self.waiting or self._places_taken() >= self._places:
-                return self.admission.refusal(len(self.waiting), self._places)
+                listeners = len({state.request.stream_id for state in self.waiting})
+                return self.admission.refusal(listeners, self._places)
         return None
 
     def add(self, request: SynthesisRequest) -> None:
@@ -97,12 +98,20 @@ class Roster:
             return
         taken = self._places_taken()
         while self.waiting and taken < self._places:
-            self._let_in(self.waiting.popleft())
+            first = self.waiting[0]
+            for state in list(first.stream.waiting(first.request.utterance_index)):
+                self.waiting.remove(state)
+                self._let_in(state)
             taken += 1
 
     def _let_in(self, state: RequestState) -> None:
         state.admitted = True
         state.stream.utterance_index = state.request.utterance_index
+
+    def _waits_behind(self, request: SynthesisRequest) -> bool:
+        """Whether it is the next sentence of an utterance that waits already: it comes in with that, on one place."""
+        stream = self._streams.get(request.stream_id)
+        return stream is not None and any(stream.waiting(request.utterance_index))
 
     def remove(self, state: RequestState) -> None:
         """Takes out a request that has ended; its sound that is still unsent is remembered, unless it was cancelled."""

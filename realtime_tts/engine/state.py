@@ -1,5 +1,6 @@
 """What the engine remembers of one request and of one listener.  Owned by the engine thread alone."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,6 +70,12 @@ class Stream:
         if self.playout_end_s is not None and self.playout_end_s > now_s:
             return True
         return any(request.admitted for request in self.requests)
+
+    def waiting(self, utterance_index: int) -> Iterator["RequestState"]:
+        """Its sentences of this utterance that have no place yet."""
+        for state in self.requests:
+            if not state.admitted and state.ended is None and state.request.utterance_index == utterance_index:
+                yield state
 
 
 @dataclass(slots=True)

@@ -131,6 +131,45 @@ def test_another_utterance_of_one_who_speaks_waits_like_everybody_else() -> None
     assert engine._roster.requests["r501"].admitted, "but the next sentence of the same one does not"
 
 
+def test_the_next_sentences_of_an_utterance_that_waits_come_in_with_it_and_are_never_refused() -> None:
+    engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor())
+    for number in range(200):
+        engine.submit(request(number))
+    engine.step()
+    roster = engine._roster
+    last = list(roster.waiting)[-1]
+    waiting, refused = len(roster.waiting), len(events)
+    assert refused, "the queue is full"
+    for number in range(1000, 1005):
+        engine.submit(request(number, stream=last.request.stream_id))
+    engine.step()
+    assert len(events) == refused
+    assert len(roster.waiting) == waiting + 5
+    for number in range(waiting):
+        engine.end_stream(f"s{number}")
+    assert roster.waiting
+    engine.step()
+    assert not roster.waiting, "all on the place of the first"
+    assert last.admitted
+    assert all(roster.requests[f"r{number}"].admitted for number in range(1000, 1005))
+    assert roster._places_taken() == engine.status().places
+
+
+def test_where_the_first_sentence_gives_up_waiting_the_next_ones_wait_on() -> None:
+    config = EngineConfig(max_wait_s=None)
+    engine, _ = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=config)
+    for number in range(100):
+        engine.submit(request(number))
+    places = engine.status().places or 0
+    engine.submit(request(500, stream=f"s{places}"))
+    engine.cancel(f"r{places}")
+    engine.end_stream("s0")
+    engine.step()
+    roster = engine._roster
+    assert not roster.requests["r500"].admitted
+    assert roster.requests[f"r{places + 1}"].admitted, "which came before it"
+
+
 def test_where_a_model_has_few_slots_the_next_is_told_the_wait_for_one_of_them() -> None:
     model = dataclasses.replace(tone.build(), slots=2)
     engine, events = make_engine(model, executor=HeldExecutor())

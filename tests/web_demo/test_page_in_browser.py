@@ -366,6 +366,23 @@ async def test_two_schedulers_are_heard_one_after_the_other(behaviour: Behaviour
         assert behaviour.asked_for[-2:] == ["policy_c", ""]
 
 
+async def test_whoever_is_told_to_wait_in_a_comparison_is_heard_when_there_is_room(behaviour: Behaviour) -> None:
+    behaviour.schedulers = ("deadline", "policy_c")
+    behaviour.error = {"code": "overloaded", "message": "full", "retryable": True, "retry_after_ms": 700}
+    async with serving(behaviour) as url, browsing(url) as page:
+        await page.wait_for_selector("#status:has-text('Ready')")
+        await page.fill("#text", "Short one.")
+        await page.click("#tab-compare")
+        await page.click("label[for=beside-0]")
+        await page.click("#compare-start")
+        await page.wait_for_selector("#compare-status:has-text('told to wait')")
+        behaviour.error = None
+        await page.wait_for_selector("#compare-status:has-text('That was both')")
+        assert behaviour.asked_for[-3:] == ["policy_c", "policy_c", ""]
+        assert await page.locator(".run").count() == 2
+        assert await page.locator(".run .verdict[data-state=good]").count() == 2
+
+
 async def test_a_recording_becomes_a_voice_where_the_model_can_clone(behaviour: Behaviour) -> None:
     behaviour.uploads = []
     async with serving(behaviour) as url, browsing(url) as page:

@@ -21,10 +21,9 @@ from realtime_tts.engine.models.kokoro.weights import find_weights
 from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput
 
 DEFAULT_VOICE = "af_heart"
-# Context costs little, because the costly part of the vocoder sees 3 frames and 1 of it.  The ramp: at 7.5 ms a frame
-# (two slow threads, before the vocoder was rewritten) each next chunk was made in time, with 27% to spare at the
-# tightest, (16 + 13) * 7.5 = 218 ms of work while 12 * 25 = 300 ms play; at the 3.6 ms of a newer machine, 60%.  Larger
-# chunks are no faster per frame beyond 60.
+# Context costs little, because the costly part of the vocoder sees 3 frames of it and 1.  The ramp: on two slow threads
+# a decode takes 40 ms and 8 more a frame, so that each next chunk is made in time, a third to spare at the
+# tightest, 40 + (16 + 4) * 8 = 200 ms of work while 12 * 25 = 300 ms play.  Larger chunks gain nothing beyond 60.
 CHUNK_PLAN = ChunkPlan(
     sizes=(12, 16, 24, 40, 60),
     left_context_frames=CONTEXT_FRAMES[0],
