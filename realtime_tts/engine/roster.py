@@ -63,7 +63,7 @@ class Roster:
         """Why a request is not taken; None where it is."""
         if len(self.requests) >= self._config.max_requests:
             return Overloaded(f"the engine already holds {self._config.max_requests} requests")
-        if self._wants_place(request) and not self._waits_behind(request):
+        if self._wants_place(request) and not self._goes_on(request):
             self._tick()
             if self.waiting or self._places_taken() >= self._places:
                 listeners = len({state.request.stream_id for state in self.waiting})
@@ -86,7 +86,10 @@ class Roster:
         stream.requests.append(state)
         self.requests[request.request_id] = state
         if wants_place:
-            self.waiting.append(state)
+            if stream.utterance_index == request.utterance_index:
+                self.waiting.appendleft(state)  # somebody sits there, in mid-speech
+            else:
+                self.waiting.append(state)
             self.admit()
         else:
             self._let_in(state)
@@ -108,10 +111,14 @@ class Roster:
         state.admitted = True
         state.stream.utterance_index = state.request.utterance_index
 
-    def _waits_behind(self, request: SynthesisRequest) -> bool:
-        """Whether it is the next sentence of an utterance that waits already: it comes in with that, on one place."""
-        stream = self._streams.get(request.stream_id)
-        return stream is not None and any(stream.waiting(request.utterance_index))
+    def _goes_on(self, request: SynthesisRequest) -> bool:
+        """Whether it is a next sentence, which must not be missing in mid-speech: it may wait, and is never refused.
+
+        Either the utterance waits already: then all of it comes in on one place.  Or it had begun, and was heard to its
+        end before more of its text came.
+        """
+        stream, utterance = self._streams.get(request.stream_id), request.utterance_index
+        return stream is not None and (stream.utterance_index == utterance or any(stream.waiting(utterance)))
 
     def remove(self, state: RequestState) -> None:
         """Takes out a request that has ended; its sound that is still unsent is remembered, unless it was cancelled."""

@@ -155,6 +155,27 @@ def test_the_next_sentences_of_an_utterance_that_waits_come_in_with_it_and_are_n
     assert roster._places_taken() == engine.status().places
 
 
+def test_a_sentence_whose_text_came_late_waits_before_newcomers_and_is_never_refused() -> None:
+    executor = HeldExecutor()
+    engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=executor)
+    engine.submit(request(0, "x" * 10, stream="slow writer"))
+    run_to_end_held(engine, executor)
+    heard = sum(len(event.samples) for event in events if isinstance(event, AudioReady))
+    engine.routed("r0", samples=heard, playout_end_s=-1.0)
+    for number in range(1, 200):
+        engine.submit(request(number))
+    events.clear()
+    engine.submit(request(1000, stream="slow writer"))
+    engine.submit(request(1001, stream="newcomer"))
+    engine.step()
+    assert ends_of(events, "r1001")
+    assert not ends_of(events, "r1000")
+    assert engine._roster.waiting[0].request_id == "r1000"
+    engine.end_stream("s1")
+    engine.step()
+    assert engine._roster.requests["r1000"].admitted
+
+
 def test_where_the_first_sentence_gives_up_waiting_the_next_ones_wait_on() -> None:
     config = EngineConfig(max_wait_s=None)
     engine, _ = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=config)
