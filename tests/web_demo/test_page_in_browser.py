@@ -350,14 +350,18 @@ async def test_other_streams_speak_beside_ours_and_leave(page: Any, behaviour: B
     await page.wait_for_selector("#l-speaking:text-is('0')")
 
 
+async def compare_alone(page: Any) -> None:
+    await page.wait_for_selector("#status:has-text('Ready')")
+    await page.fill("#text", "Short one.")
+    await page.click("#tab-compare")
+    await page.click("label[for=beside-0]")
+    await page.click("#compare-start")
+
+
 async def test_two_schedulers_are_heard_one_after_the_other(behaviour: Behaviour) -> None:
     behaviour.schedulers = ("deadline", "policy_c")
     async with serving(behaviour) as url, browsing(url) as page:
-        await page.wait_for_selector("#status:has-text('Ready')")
-        await page.fill("#text", "Short one.")
-        await page.click("#tab-compare")
-        await page.click("label[for=beside-0]")
-        await page.click("#compare-start")
+        await compare_alone(page)
         await page.wait_for_selector("#compare-status:has-text('That was both')")
         assert [await run.get_attribute("data-scheduler") for run in await page.query_selector_all(".run")] == [
             "policy_c",
@@ -370,11 +374,7 @@ async def test_whoever_is_told_to_wait_in_a_comparison_is_heard_when_there_is_ro
     behaviour.schedulers = ("deadline", "policy_c")
     behaviour.error = {"code": "overloaded", "message": "full", "retryable": True, "retry_after_ms": 700}
     async with serving(behaviour) as url, browsing(url) as page:
-        await page.wait_for_selector("#status:has-text('Ready')")
-        await page.fill("#text", "Short one.")
-        await page.click("#tab-compare")
-        await page.click("label[for=beside-0]")
-        await page.click("#compare-start")
+        await compare_alone(page)
         await page.wait_for_selector("#compare-status:has-text('told to wait')")
         behaviour.error = None
         await page.wait_for_selector("#compare-status:has-text('That was both')")
