@@ -20,11 +20,17 @@ class CostFit:
     Old steps fade (a device throttles, a neighbour comes and goes).  A moving average of step times would lag behind
     a burst, where predicting with the line at the *present* batch does not: 370 ms p99 against 118 (simulated).
     Never negative: a slope below zero is noise, or a batch size that never varied.
+
+    A neighbour who has just come makes every step dearer at once, long before the line has moved: `_drift`, by how many
+    times the last few steps were dearer than it, raises it meanwhile.  It never lowers it: to be early does no harm.
     """
 
     FORGETTING = 0.99
     PRIOR_WEIGHT = 4.0
     SCATTER_WEIGHT = 0.05
+    DRIFT_WEIGHT = 0.25
+    MOST_DRIFT = 3.0
+    """What one step may count as: it may have been held up."""
 
     def __init__(self, prior: LinearCost, typical_units: float = 1.0) -> None:
         """`typical_units` is where the prior is believed most: a batch's usual size."""
@@ -32,14 +38,18 @@ class CostFit:
         for units in (0.5 * typical_units, 1.5 * typical_units):
             self._add(units, prior(units), 0.5 * self.PRIOR_WEIGHT)
         self._cost = prior
+        self._drift = 1.0
         self.scatter_s = 0.0
         """By how much a step misses its prediction, on average."""
 
     @property
     def cost(self) -> LinearCost:
-        return self._cost
+        dearer = max(1.0, self._drift)
+        return LinearCost(dearer * self._cost.base_s, dearer * self._cost.per_unit_s)
 
     def observe(self, units: float, seconds: float) -> None:
+        if (expected_s := self._cost(units)) > 0.0:
+            self._drift += self.DRIFT_WEIGHT * (min(seconds / expected_s, self.MOST_DRIFT) - self._drift)
         self.scatter_s += self.SCATTER_WEIGHT * (abs(seconds - self._cost(units)) - self.scatter_s)
         self._weight *= self.FORGETTING
         self._units *= self.FORGETTING

@@ -45,6 +45,25 @@ def test_a_device_that_slows_down_is_noticed() -> None:
     assert fit.cost(30) == pytest.approx(2 * TRUE(30), rel=0.05)
 
 
+def test_a_neighbour_who_has_just_come_is_believed_within_a_few_steps_and_one_slow_step_is_not() -> None:
+    fit = CostFit(TRUE, 16)
+    for units in range(1, 60):
+        fit.observe(units, TRUE(units))
+    alone_s = fit.cost(16)
+    assert alone_s == pytest.approx(TRUE(16), rel=0.01)
+    fit.observe(16, 2 * TRUE(16))
+    assert fit.cost(16) < 1.4 * alone_s, "one step may have been held up"
+    fit = CostFit(TRUE, 16)
+    for units in range(1, 60):
+        fit.observe(units, TRUE(units))
+    for _ in range(6):
+        fit.observe(16, 1.6 * TRUE(16))
+    assert fit.cost(16) == pytest.approx(1.6 * TRUE(16), rel=0.1)
+    for units in range(1, 300):
+        fit.observe(units % 60, 1.6 * TRUE(units % 60))
+    assert fit.cost(16) == pytest.approx(1.6 * TRUE(16), rel=0.05), "and never counted twice"
+
+
 def test_prefill_and_frames_of_a_row_are_learnt_apart_from_the_step() -> None:
     model = CostModel(PipelineCosts(TRUE, LinearCost(0.0, 0.0)), typical_rows=16, typical_frames=100)
     for step in range(400):
