@@ -48,9 +48,10 @@ class CostFit:
         return LinearCost(dearer * self._cost.base_s, dearer * self._cost.per_unit_s)
 
     def observe(self, units: float, seconds: float) -> None:
-        if (expected_s := self._cost(units)) > 0.0:
+        expected_s = self._cost(units)
+        if expected_s > 0.0:
             self._drift += self.DRIFT_WEIGHT * (min(seconds / expected_s, self.MOST_DRIFT) - self._drift)
-        self.scatter_s += self.SCATTER_WEIGHT * (abs(seconds - self._cost(units)) - self.scatter_s)
+        self.scatter_s += self.SCATTER_WEIGHT * (abs(seconds - expected_s) - self.scatter_s)
         self._weight *= self.FORGETTING
         self._units *= self.FORGETTING
         self._seconds *= self.FORGETTING

@@ -326,7 +326,8 @@ class Engine:
             decoded = zip(flight.launch.inputs, completion.outputs, strict=True)
             cost_frames = self.model.chunk_plan.cost_frames
             frames = sum(cost_frames(row.chunk, skipped_frames=out.skipped_frames) for row, out in decoded if row.chunk)
-            self._roster.costs.observe_decode(frames, seconds)
+            if frames:  # of silence alone a decode's fixed price cannot be learnt: none was paid
+                self._roster.costs.observe_decode(frames, seconds)
         elif index == len(self.model.stages) - 2:
             outputs = completion.outputs
             reading = sum(new or out.prefilled for new, out in zip(flight.new_rows, outputs, strict=True))

@@ -455,7 +455,7 @@ class ReadsFirst:
 
 
 class SkipsSilence:
-    """A Code2Wav for which a frame takes 0.004 s, one of context 0.001 s; half of each chunk is silence."""
+    """A Code2Wav for which a frame takes 0.004 s, one of context 0.001 s; half of each chunk is silence, or all."""
 
     name, lane, max_batch = "code2wav", "code2wav", 1
 
@@ -466,8 +466,9 @@ class SkipsSilence:
         ((chunk, frames),) = ((row.chunk, row.frames) for row in batch)
         assert chunk is not None
         assert frames is not None
-        skipped = chunk.frames // 2
-        self.clock.advance(0.02 + 0.004 * (chunk.frames - skipped) + 0.001 * (len(frames) - chunk.frames))
+        skipped = chunk.frames if chunk.frames % 4 == 0 else chunk.frames // 2
+        if skipped < chunk.frames:
+            self.clock.advance(0.02 + 0.004 * (chunk.frames - skipped) + 0.001 * (len(frames) - chunk.frames))
         return [StageOutput(np.zeros(chunk.frames * 1920, np.float32), skipped_frames=skipped)]
 
     def release(self, request_id: str) -> None:
