@@ -24,10 +24,10 @@ from bench import plot, results
 from bench.hosts import require_loopback
 from bench.listeners import silently
 from bench.results import Cell, Line, Plot, Result, Table
-from realtime_tts.assembly import serving
+from realtime_tts.cli.build import serving
 from realtime_tts.client import Audio, ClientSession, connect
 from realtime_tts.clock import MonotonicClock
-from realtime_tts.config import ModelSection, ServerConfig, ServerSection
+from realtime_tts.config.schema import ModelSection, ServerConfig, ServerSection
 from realtime_tts.errors import RealtimeTTSError
 from realtime_tts.session.messages import AudioCancelled, AudioStart, ServerError
 

@@ -27,7 +27,7 @@ from bench.texts import pick_text
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
-from realtime_tts.engine.policy import SCHEDULERS
+from realtime_tts.engine.scheduling.policy import SCHEDULERS
 
 OURS = "deadline"
 START_TIMEOUT_S = 60.0

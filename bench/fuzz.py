@@ -25,12 +25,12 @@ from realtime_tts.session.dialogue import Outgoing
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import CLIENT_MESSAGES, decode_client_message, encode
 from realtime_tts.session.outputs import Close, Command, Submit
-from realtime_tts.session.respell import Pronunciations
-from realtime_tts.session.sentences import Sentence, SentenceSplitter
 from realtime_tts.session.session import Session
 from realtime_tts.session.telling import message_of
-from realtime_tts.session.text import TextCleaner, TextFilter
 from realtime_tts.session.utterance import SendAudio, SendSentenceDone, SendStart
+from realtime_tts.text.cleaner import TextCleaner, TextFilter
+from realtime_tts.text.pronunciations import Pronunciations
+from realtime_tts.text.splitter import Sentence, SentenceSplitter
 
 MAX_INPUT_BYTES = 2048
 KINDS = list(CLIENT_MESSAGES)

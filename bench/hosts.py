@@ -2,8 +2,8 @@
 
 from urllib.parse import urlsplit
 
-from realtime_tts.auth import is_loopback
 from realtime_tts.errors import RealtimeTTSError
+from realtime_tts.server.auth import is_loopback
 
 
 class NotThisMachine(RealtimeTTSError):

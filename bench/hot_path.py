@@ -18,11 +18,11 @@ from bench import result_page, results
 from bench.results import Result, Table
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.api import AudioReady, EngineStatus, EventSink, ModelInfo, SynthesisRequest
-from realtime_tts.engine.chunking import Load
 from realtime_tts.engine.models import tone
-from realtime_tts.engine.policy import SCHEDULERS, Candidate, Snapshot, StageView
-from realtime_tts.session.connection import Connection
+from realtime_tts.engine.scheduling.chunking import Load
+from realtime_tts.engine.scheduling.policy import SCHEDULERS, Candidate, Snapshot, StageView
 from realtime_tts.session.limits import SessionLimits
+from realtime_tts.session.runner import Connection
 from realtime_tts.session.session import Session
 
 DECISIONS = 200

@@ -19,9 +19,9 @@ from bench import results
 from bench.results import Result, Table
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine.api import SynthesisRequest
-from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.models import kokoro
 from realtime_tts.engine.models.kokoro.normalise import normalise
+from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.stage import Model, StageInput
 
 Array = npt.NDArray[np.float32]

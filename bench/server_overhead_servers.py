@@ -29,8 +29,8 @@ from realtime_tts.audio.format import AudioFormat, Encoding
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine.api import AudioReady, EngineStatus, EventSink, ModelInfo, Samples, SynthesisRequest
 from realtime_tts.engine.models import tone
-from realtime_tts.metrics import Metrics
-from realtime_tts.server import Server, ServerLimits, ServerOptions, listening
+from realtime_tts.ops.metrics import Metrics
+from realtime_tts.server.app import Server, ServerLimits, ServerOptions, listening
 from realtime_tts.session.protocol import STREAM_PATH
 
 KINDS = ("ours", "aiohttp", "raw")

@@ -31,7 +31,7 @@ from realtime_tts.audio.playout import PlayoutLedger
 from realtime_tts.engine.api import AudioReady, EngineEvent, RequestFinished, SynthesisRequest
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
-from realtime_tts.engine.policy import SCHEDULERS
+from realtime_tts.engine.scheduling.policy import SCHEDULERS
 from realtime_tts.engine.simulate import Simulation
 from realtime_tts.engine.stage import Model
 

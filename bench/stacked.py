@@ -33,8 +33,8 @@ from bench.stacked_drive import drive
 from bench.stacked_figures import METRICS, Found, measured, result
 from bench.stacked_layers import LAYERS, Layer, Prompt, Qwen3TTS, Subject, Tone, prompts
 from realtime_tts.clock import MonotonicClock
-from realtime_tts.engine.cost import PipelineCosts
 from realtime_tts.engine.models import tone
+from realtime_tts.engine.scheduling.cost_model import PipelineCosts
 from realtime_tts.engine.stage import Model
 from realtime_tts.errors import ModelNotUsable
 

@@ -18,9 +18,9 @@ from bench.summary import Outcome, Status
 from bench.take import Take
 from realtime_tts.clock import Clock
 from realtime_tts.engine.api import AudioReady, EngineEvent, RequestFinished, Samples
-from realtime_tts.engine.cost import PipelineCosts
+from realtime_tts.engine.executors.engine_thread import EngineWorker
+from realtime_tts.engine.scheduling.cost_model import PipelineCosts
 from realtime_tts.engine.stage import Model
-from realtime_tts.engine.worker import EngineWorker
 from realtime_tts.errors import Overloaded, SynthesisTruncated
 
 

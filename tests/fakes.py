@@ -21,7 +21,7 @@ from realtime_tts.engine.api import (
 )
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.engine import Engine
-from realtime_tts.engine.executor import Executor, InlineExecutor
+from realtime_tts.engine.executors.thread import Executor, InlineExecutor
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput
 from realtime_tts.errors import RealtimeTTSError

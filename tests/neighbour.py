@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model
-from realtime_tts.server import ServerLimits
+from realtime_tts.server.app import ServerLimits
 from realtime_tts.session.limits import SessionLimits
 from tests.base_client import base_client
 from tests.fakes import slots, spoken_pcm, until

@@ -10,10 +10,10 @@ from aiohttp import web
 
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.config import EngineConfig
+from realtime_tts.engine.executors.engine_thread import EngineWorker
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model
-from realtime_tts.engine.worker import EngineWorker
-from realtime_tts.server import Server, ServerLimits, ServerOptions, listening
+from realtime_tts.server.app import Server, ServerLimits, ServerOptions, listening
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from websockets.asyncio.server import ServerConnection
 
 from realtime_tts.client import Audio, ClientEvent, ClientSession, ConnectionRefused, SessionEnded, connect, stream_url
 from realtime_tts.engine.models import tone
-from realtime_tts.server import ServerLimits
+from realtime_tts.server.app import ServerLimits
 from realtime_tts.session.messages import (
     AudioDone,
     AudioStart,

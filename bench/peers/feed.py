@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from bench.listeners import Stopwatch
-from realtime_tts.session.sentences import SentenceSplitter
+from realtime_tts.text.splitter import SentenceSplitter
 
 # Five letters with the space before them: about 1.3 pieces an English word, as language models have it.
 _TOKEN = re.compile(r"\s*\S{1,5}|\s+")

@@ -22,7 +22,7 @@ from aiohttp import web
 from bench.take import AUDIBLE
 from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.engine.models import tone
-from realtime_tts.session.sentences import SentenceSplitter
+from realtime_tts.text.splitter import SentenceSplitter
 
 SAMPLE_RATE_HZ = 24_000
 LEAD_IN_SAMPLES = 1200

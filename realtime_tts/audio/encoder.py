@@ -11,7 +11,7 @@ from realtime_tts.audio.opus import OpusCodec
 from realtime_tts.audio.packet import Encoder, Packet
 from realtime_tts.audio.pcm import Float32, pcm_bytes
 from realtime_tts.audio.resample import StreamingResampler
-from realtime_tts.audio.stretch import StreamingStretcher
+from realtime_tts.audio.time_stretch import StreamingStretcher
 from realtime_tts.audio.wav import wav_header
 
 __all__ = ["Encoder", "Packet", "make_encoder"]

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from realtime_tts.engine.cost import PipelineCosts
+from realtime_tts.engine.scheduling.cost_model import PipelineCosts
 from realtime_tts.errors import RealtimeTTSError
 
 Samples: TypeAlias = npt.NDArray[np.float32]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from realtime_tts.engine.policy import SCHEDULERS
+from realtime_tts.engine.scheduling.policy import SCHEDULERS
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ from realtime_tts.engine.api import (
     WordsReady,
 )
 from realtime_tts.engine.config import EngineConfig
-from realtime_tts.engine.executor import Completion, Executor, Launch
+from realtime_tts.engine.executors.thread import Completion, Executor, Launch
 from realtime_tts.engine.observer import EngineObserver, NoEngineObserver
-from realtime_tts.engine.policy import SCHEDULERS, Batch, Candidate, Snapshot, StageView
-from realtime_tts.engine.roster import Roster
+from realtime_tts.engine.request_table import Roster
+from realtime_tts.engine.scheduling.policy import SCHEDULERS, Batch, Candidate, Snapshot, StageView
 from realtime_tts.engine.silence import silent_samples
 from realtime_tts.engine.stage import Model, StageInput, StageOutput
 from realtime_tts.engine.state import FrameBuffer, RequestState

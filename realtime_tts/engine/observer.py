@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from realtime_tts.engine.executor import Launch
+from realtime_tts.engine.executors.thread import Launch
 
 
 class EngineObserver(Protocol):

@@ -8,7 +8,7 @@ from realtime_tts.clock import VirtualClock
 from realtime_tts.engine.api import EngineEvent
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.engine import Engine
-from realtime_tts.engine.executor import Completion, Launch, run
+from realtime_tts.engine.executors.thread import Completion, Launch, run
 from realtime_tts.engine.stage import Model, Stage
 
 

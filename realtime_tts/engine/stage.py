@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from realtime_tts.engine.api import ModelInfo, SynthesisRequest, Word
-from realtime_tts.engine.chunking import Chunk, ChunkPlan
-from realtime_tts.engine.cost import PipelineCosts
+from realtime_tts.engine.scheduling.chunking import Chunk, ChunkPlan
+from realtime_tts.engine.scheduling.cost_model import PipelineCosts
 from realtime_tts.errors import RealtimeTTSError
 
 Frames = npt.NDArray[np.generic]

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from realtime_tts.session.heard import Heard, heard
-from realtime_tts.session.track import Track
+from realtime_tts.session.playback_position import Heard, heard
+from realtime_tts.session.playback_queue import Track
 from realtime_tts.session.utterance import Utterance
 
 REMEMBERED_S = 10.0

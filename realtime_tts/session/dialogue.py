@@ -14,15 +14,13 @@ from realtime_tts.errors import (
     TooManyContexts,
     TooMuchUnspoken,
 )
-from realtime_tts.session import jobs
+from realtime_tts.session import request_builder as jobs
 from realtime_tts.session.context import Cancellation, Context
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import ServerWarning, printable
 from realtime_tts.session.outputs import Close, Command, EndStream, Send
-from realtime_tts.session.sentences import Sentence, SentenceSplitter, is_speakable
+from realtime_tts.session.playback_queue import Track
 from realtime_tts.session.settings import AUTO, SessionSettings, primary_language
-from realtime_tts.session.text import TextCleaner
-from realtime_tts.session.track import Track
 from realtime_tts.session.utterance import (
     SendAudio,
     SendFailure,
@@ -34,6 +32,8 @@ from realtime_tts.session.utterance import (
     SentenceJob,
     Utterance,
 )
+from realtime_tts.text.cleaner import TextCleaner
+from realtime_tts.text.splitter import Sentence, SentenceSplitter, is_speakable
 
 BLOCK_CHARS = 4096
 """Of text that are cut into sentences at a time: 5 to 20 ms of work for sentences of one letter."""

@@ -11,9 +11,9 @@ from realtime_tts.audio.format import AudioFormat
 from realtime_tts.engine.api import ModelInfo, Reference, Sampling
 from realtime_tts.errors import InvalidConfig, UnknownVoice
 from realtime_tts.session.messages import ConfigInForce, SessionConfig, printable
-from realtime_tts.session.respell import NO_PRONUNCIATIONS, Pronunciations
-from realtime_tts.session.sentences import Granularity
-from realtime_tts.session.text import TextFilter
+from realtime_tts.text.cleaner import TextFilter
+from realtime_tts.text.pronunciations import NO_PRONUNCIATIONS, Pronunciations
+from realtime_tts.text.splitter import Granularity
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)

@@ -12,10 +12,10 @@ from realtime_tts.audio.playout import PlayoutLedger
 from realtime_tts.engine.api import FinishReason, RequestFinished, Samples, SynthesisRequest, Word
 from realtime_tts.errors import RealtimeTTSError
 from realtime_tts.session.framing import FrameHeader
-from realtime_tts.session.respell import Respelled
-from realtime_tts.session.sentences import Sentence, SentenceSplitter
 from realtime_tts.session.settings import SessionSettings
-from realtime_tts.session.text import TextCleaner
+from realtime_tts.text.cleaner import TextCleaner
+from realtime_tts.text.pronunciations import Respelled
+from realtime_tts.text.splitter import Sentence, SentenceSplitter
 
 AUDIBLE = 10 ** (-40 / 20)
 """The first sample above -40 dBFS counts as audible: what lies below is a voice's breath and a model's noise."""

@@ -6,7 +6,7 @@ import pytest
 
 from bench import hot_path, results
 from bench.results import Result
-from realtime_tts.engine.policy import SCHEDULERS
+from realtime_tts.engine.scheduling.policy import SCHEDULERS
 
 
 @pytest.mark.parametrize("shared_lane", [False, True])

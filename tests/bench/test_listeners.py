@@ -12,7 +12,7 @@ from bench.trace import Arrival
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
-from realtime_tts.server import ServerLimits
+from realtime_tts.server.app import ServerLimits
 from tests.fakes import raises_for, until, wrapped
 from tests.serving import tone_server
 

@@ -18,8 +18,8 @@ from bench.stacked_figures import METRICS, Found, continuity, headline, measured
 from bench.stacked_layers import LAYERS, Layer, Loaded, Prompt, Qwen3TTS, Tone, prompts
 from bench.summary import Outcome, Packet, Status, judge
 from realtime_tts.clock import MonotonicClock
-from realtime_tts.engine.chunking import Chunk
 from realtime_tts.engine.models import tone
+from realtime_tts.engine.scheduling.chunking import Chunk
 from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput
 from realtime_tts.errors import Overloaded
 

@@ -8,7 +8,7 @@ import pytest
 from bench.texts import SENTENCES, pick_text, spoken_s
 from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.engine.models import tone
-from realtime_tts.session.sentences import SentenceSplitter
+from realtime_tts.text.splitter import SentenceSplitter
 
 
 def test_they_last_as_long_as_real_utterances() -> None:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from realtime_tts.clock import VirtualClock
 from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished
-from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
-from realtime_tts.engine.policy import SCHEDULERS
+from realtime_tts.engine.scheduling.chunking import ChunkPlan
+from realtime_tts.engine.scheduling.policy import SCHEDULERS
 from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput
 from realtime_tts.errors import EngineUnavailable, Overloaded, SynthesisFailed
 from tests.fakes import (

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from realtime_tts.clock import VirtualClock
 from realtime_tts.engine.engine import Engine
-from realtime_tts.engine.executor import InlineExecutor, Launch
+from realtime_tts.engine.executors.thread import InlineExecutor, Launch
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.observer import EngineObservers, NoEngineObserver
 from realtime_tts.engine.stage import Model

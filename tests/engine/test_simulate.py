@@ -13,7 +13,7 @@ from realtime_tts.audio.playout import PlayoutLedger
 from realtime_tts.engine.api import AudioReady, EngineEvent, FinishReason, RequestFinished, SynthesisRequest
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
-from realtime_tts.engine.policy import SCHEDULERS
+from realtime_tts.engine.scheduling.policy import SCHEDULERS
 from realtime_tts.engine.simulate import Simulation, VirtualExecutor
 from realtime_tts.engine.stage import Model
 from tests.fakes import raises_for, slots, wrapped

@@ -3,12 +3,12 @@
 import asyncio
 
 from realtime_tts.clock import MonotonicClock
-from realtime_tts.session.connection import Connection
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import AudioDone, SessionDone
 from realtime_tts.session.observer import NoObserver, SessionObserver
+from realtime_tts.session.runner import Connection
 from tests.fakes import FakeEngine, FakeTransport, until
-from tests.session.test_connection import SOUND, make_session
+from tests.session.test_runner import SOUND, make_session
 
 
 class Counting(NoObserver):

@@ -15,7 +15,7 @@ import numpy as np
 from aiohttp import WSMsgType, web
 
 from realtime_tts.audio.playout import PlayoutLedger
-from realtime_tts.pages import FILE_PATH, SECURITY_HEADERS, demo_file, demo_page
+from realtime_tts.server.static_files import FILE_PATH, SECURITY_HEADERS, demo_file, demo_page
 
 SAMPLE_RATE_HZ = 24000
 VOICES = [

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine.api import ModelInfo, SynthesisRequest
-from realtime_tts.engine.chunking import ChunkPlan
-from realtime_tts.engine.cost import LinearCost, PipelineCosts
 from realtime_tts.engine.models.kokoro.cut import cut_model, user_cache_dir
 from realtime_tts.engine.models.kokoro.frames import SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
 from realtime_tts.engine.models.kokoro.front import FrontStage
@@ -18,6 +16,8 @@ from realtime_tts.engine.models.kokoro.sessions import give_back_memory, load_se
 from realtime_tts.engine.models.kokoro.styles import Style, load_styles, voices_of
 from realtime_tts.engine.models.kokoro.vocoder import CONTEXT_FRAMES, VocoderStage
 from realtime_tts.engine.models.kokoro.weights import find_weights
+from realtime_tts.engine.scheduling.chunking import ChunkPlan
+from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts
 from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput
 
 DEFAULT_VOICE = "af_heart"

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from realtime_tts.engine.api import Samples
-from realtime_tts.engine.chunking import Chunk
 from realtime_tts.engine.models.kokoro.cut import F0, NOISE, TEXT_FEATURES, VOCODER_OUTPUTS
 from realtime_tts.engine.models.kokoro.frames import (
     SAMPLES_PER_FRAME,
@@ -21,6 +20,7 @@ from realtime_tts.engine.models.kokoro.frames import (
 from realtime_tts.engine.models.kokoro.generator import SPANS
 from realtime_tts.engine.models.kokoro.steady import NORMS, PHASE
 from realtime_tts.engine.models.kokoro.styles import Style
+from realtime_tts.engine.scheduling.chunking import Chunk
 from realtime_tts.engine.stage import StageInput, StageOutput
 from realtime_tts.errors import SynthesisFailed
 

@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from realtime_tts.engine.cuda_graph import GraphCache, HostCopy
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecDecoderConfig
 from realtime_tts.engine.models.qwen3_tts.codec_layers import (
     Attention,
@@ -37,6 +36,7 @@ from realtime_tts.engine.models.qwen3_tts.codec_layers import (
     take_codebook,
 )
 from realtime_tts.engine.models.qwen3_tts.codec_state import Carry, StateArena
+from realtime_tts.engine.models.qwen3_tts.cuda_graph import GraphCache, HostCopy
 
 Codes = npt.NDArray[np.integer]
 Samples = npt.NDArray[np.float32]

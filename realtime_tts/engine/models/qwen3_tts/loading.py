@@ -9,8 +9,6 @@ import torch
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.api import ModelInfo, SynthesisRequest
 from realtime_tts.engine.api import Sampling as Wish
-from realtime_tts.engine.chunking import ChunkPlan
-from realtime_tts.engine.cost import LinearCost, PipelineCosts
 from realtime_tts.engine.models.qwen3_tts.about import SAMPLES_PER_FRAME
 from realtime_tts.engine.models.qwen3_tts.budget import (
     CODEC_DIRECTORY,
@@ -38,6 +36,8 @@ from realtime_tts.engine.models.qwen3_tts.stages import Code2WavStage, TalkerSta
 from realtime_tts.engine.models.qwen3_tts.talker import Talker, TalkerWeights, load_weights
 from realtime_tts.engine.models.qwen3_tts.tokenizer import load_tokenizer
 from realtime_tts.engine.models.qwen3_tts.voices import HEARD_TOGETHER, VoiceMaker
+from realtime_tts.engine.scheduling.chunking import ChunkPlan
+from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts
 from realtime_tts.engine.stage import Model, Stage, StageInput
 from realtime_tts.errors import ModelNotUsable
 

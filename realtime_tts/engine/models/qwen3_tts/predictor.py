@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 
-from realtime_tts.engine.cuda_graph import GraphCache
 from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
 from realtime_tts.engine.models.qwen3_tts.config import TalkerConfig
+from realtime_tts.engine.models.qwen3_tts.cuda_graph import GraphCache
 from realtime_tts.engine.models.qwen3_tts.layers import Places, SlotCache, Span, Stack, load_stack
 from realtime_tts.engine.models.qwen3_tts.matrix import Matrix
 from realtime_tts.engine.models.qwen3_tts.sampling import Draw, DrawBatch, DrawTable, choose

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 
-from realtime_tts.engine.cuda_graph import GraphCache, HostCopy
 from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
 from realtime_tts.engine.models.qwen3_tts.config import CONTROL_IDS, TalkerConfig
+from realtime_tts.engine.models.qwen3_tts.cuda_graph import GraphCache, HostCopy
 from realtime_tts.engine.models.qwen3_tts.layers import KVPrefix, Places, SlotCache, Span, Stack, load_stack
 from realtime_tts.engine.models.qwen3_tts.matrix import Matrix
 from realtime_tts.engine.models.qwen3_tts.predictor import CodePredictor, PredictorWeights, Recall, load_predictor

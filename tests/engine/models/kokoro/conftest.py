@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 
 from realtime_tts.engine.api import SynthesisRequest, Word
-from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.models import kokoro
+from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.stage import Model, StageInput
 from realtime_tts.errors import RealtimeTTSError
 

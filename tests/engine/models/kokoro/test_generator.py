@@ -9,7 +9,6 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.models.kokoro.cut import extract_vocoder
 from realtime_tts.engine.models.kokoro.frames import SAMPLES_PER_FRAME
 from realtime_tts.engine.models.kokoro.generator import PARTS, SPANS, Block, Rewriting
@@ -19,6 +18,7 @@ from realtime_tts.engine.models.kokoro.steady import NORM_CHANNELS, NORMS, make_
 from realtime_tts.engine.models.kokoro.styles import load_styles
 from realtime_tts.engine.models.kokoro.vocoder import VocoderStage
 from realtime_tts.engine.models.kokoro.weights import MODEL_NAME, find_weights
+from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.stage import StageInput
 from tests.engine.models.kokoro.conftest import WHOLE, Speaker
 

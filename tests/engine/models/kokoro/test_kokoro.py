@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from realtime_tts.clock import VirtualClock
-from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.models import kokoro
 from realtime_tts.engine.models.kokoro.styles import load_styles
+from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.stage import Model, StageInput, StageOutput
 from realtime_tts.errors import ModelNotUsable, NothingToSpeak
 from tests.engine.models.kokoro.conftest import WHOLE, Array, Speaker

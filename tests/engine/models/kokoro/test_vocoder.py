@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realtime_tts.engine.api import SynthesisRequest
-from realtime_tts.engine.chunking import ChunkPlan
 from realtime_tts.engine.models.kokoro.cut import TEXT_FEATURES
 from realtime_tts.engine.models.kokoro.frames import pack_frames
 from realtime_tts.engine.models.kokoro.generator import SPANS
 from realtime_tts.engine.models.kokoro.styles import load_styles
 from realtime_tts.engine.models.kokoro.vocoder import VocoderStage
+from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.stage import StageInput
 from realtime_tts.errors import SynthesisFailed
 

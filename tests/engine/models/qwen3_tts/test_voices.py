@@ -32,8 +32,8 @@ from realtime_tts.engine.models.qwen3_tts.voices import (
     _Recording,
 )
 from realtime_tts.errors import InvalidConfig
-from realtime_tts.server import ServerOptions
-from realtime_tts.voice_store import References, VoiceStore
+from realtime_tts.server.app import ServerOptions
+from realtime_tts.voices.store import References, VoiceStore
 from tests.base_client import base_client
 from tests.engine.models.qwen3_tts.make_codec import speech
 from tests.engine.models.qwen3_tts.pipeline import QUEUE, GetWhole, ask, build, decoded, lone_codes

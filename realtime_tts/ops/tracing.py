@@ -1,0 +1,247 @@
+"""One OpenTelemetry span for each sentence: where did its time go?  Imported only where traces are wanted.
+
+`sentence` has children: `queue` (until its first batch), one for each stage (first launch to last end, with the
+seconds that its batches took), and `send` (first to last packet).  No text is in any of them, only its length.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
+from opentelemetry.trace import Span, Status, StatusCode
+
+from realtime_tts.clock import Clock, unix_time_s
+from realtime_tts.engine.api import (
+    AudioReady,
+    EngineEvent,
+    EngineHandle,
+    EngineStatus,
+    EventSink,
+    FinishReason,
+    ModelInfo,
+    RequestFinished,
+    SynthesisRequest,
+)
+from realtime_tts.engine.executors.thread import Launch
+
+EXPORT_S = 2
+"""How long a collector may take; and so also how long a server that ends waits for one that is away."""
+
+
+@dataclass(slots=True)
+class Period:
+    """From its first beginning to its last end."""
+
+    start_s: float
+    end_s: float
+    busy_s: float = 0.0
+    batches: int = 0
+
+
+@dataclass(slots=True)
+class Sentence:
+    """What is known of a sentence that has not wholly been heard of."""
+
+    request: SynthesisRequest
+    span: Span
+    submitted_s: float
+    stages: dict[str, Period] = field(default_factory=dict)
+    send: Period | None = None
+    samples_made: int = 0
+    samples_sent: int = 0
+    finished: RequestFinished | None = None
+
+
+def provider_for(endpoint: str, sample_ratio: float) -> TracerProvider:
+    """Sends spans in batches, from a thread of its own.  A collector that is away costs spans, and nothing else."""
+    provider = TracerProvider(
+        sampler=TraceIdRatioBased(sample_ratio),
+        resource=Resource.create({"service.name": "realtime-tts"}),
+        shutdown_on_exit=False,
+    )
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint, timeout=EXPORT_S)))
+    return provider
+
+
+class Tracing:
+    """An `EngineObserver`, and around an engine an observer of its requests."""
+
+    def __init__(self, provider: TracerProvider, clock: Clock) -> None:
+        self._provider = provider
+        self._tracer = provider.get_tracer("realtime_tts")
+        self._clock = clock
+        self._unix_s = unix_time_s() - clock.now_s()
+        """What makes the clock's seconds a calendar's."""
+        self._sentences: dict[str, Sentence] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def under_way(self) -> int:
+        """Sentences whose span is open."""
+        return len(self._sentences)
+
+    def watch(self, engine: EngineHandle) -> "TracedEngine":
+        return TracedEngine(engine, self)
+
+    def close(self) -> None:
+        """Blocks until the last spans are sent, or a short time is over."""
+        self._provider.shutdown()
+
+    # -- On the engine's thread ----------------------------------------------------------------------------------------
+
+    def on_batch(self, launch: Launch, seconds: float, queue_depth: int) -> None:
+        end_s = self._clock.now_s()
+        with self._lock:
+            for row in launch.inputs:
+                sentence = self._sentences.get(row.request.request_id)
+                if sentence is None:
+                    continue
+                period = sentence.stages.setdefault(launch.stage.name, Period(end_s - seconds, end_s))
+                period.end_s = end_s
+                period.busy_s += seconds
+                period.batches += 1
+
+    def on_idle(self) -> None: ...
+
+    # -- On the event loop ---------------------------------------------------------------------------------------------
+
+    def begin(self, request: SynthesisRequest) -> Sentence | None:
+        """None for one that is not in the sample: then nothing is kept of it."""
+        now_s = self._clock.now_s()
+        span = self._tracer.start_span("sentence", start_time=self._unix_ns(now_s))
+        if not span.is_recording():
+            return None
+        sentence = self._sentences[request.request_id] = Sentence(request, span, now_s)
+        return sentence
+
+    def on_event(self, sentence: Sentence, sink: EventSink, event: EngineEvent) -> None:
+        if isinstance(event, AudioReady):
+            sentence.samples_made += len(event.samples)
+        elif isinstance(event, RequestFinished):
+            sentence.finished = event
+        try:
+            sink(event)  # may tell at once that something was sent
+        finally:
+            if sentence.finished is not None:
+                self._end_if_sent(sentence)
+
+    def routed(self, request_id: str, samples: int) -> None:
+        sentence = self._sentences.get(request_id)
+        if sentence is None:
+            return
+        now_s = self._clock.now_s()
+        if sentence.send is None:
+            sentence.send = Period(now_s, now_s)
+        sentence.send.end_s = now_s
+        sentence.samples_sent += samples
+        self._end_if_sent(sentence)
+
+    def cancelled(self, request_id: str) -> None:
+        """What has been made of it will not be sent.  Where it still runs, its end is still to come."""
+        sentence = self._sentences.get(request_id)
+        if sentence is not None and sentence.finished is not None:
+            self._end(sentence, sentence.finished)
+
+    def stream_ended(self, stream_id: str) -> None:
+        for sentence in [each for each in self._sentences.values() if each.request.stream_id == stream_id]:
+            self.cancelled(sentence.request.request_id)
+
+    def _end_if_sent(self, sentence: Sentence) -> None:
+        finished = sentence.finished
+        if finished is None or sentence.request.request_id not in self._sentences:
+            return
+        if finished.reason in (FinishReason.CANCELLED, FinishReason.ERROR) or (
+            sentence.samples_sent >= sentence.samples_made
+        ):
+            self._end(sentence, finished)
+
+    # -- Spans ---------------------------------------------------------------------------------------------------------
+
+    def _end(self, sentence: Sentence, finished: RequestFinished) -> None:
+        with self._lock:  # a batch of a cancelled one may come back just now
+            del self._sentences[sentence.request.request_id]
+            stages = dict(sentence.stages)
+        now_s = self._clock.now_s()
+        first_s = min((stage.start_s for stage in stages.values()), default=now_s)
+        self._child(sentence, "queue", Period(sentence.submitted_s, max(first_s, sentence.submitted_s)), {})
+        for name, stage in stages.items():
+            self._child(sentence, name, stage, {"busy_s": stage.busy_s, "batches": stage.batches})
+        if sentence.send is not None:
+            self._child(sentence, "send", sentence.send, {"samples": sentence.samples_sent})
+        sentence.span.set_attributes(_attributes(sentence.request, finished))
+        if finished.error is not None:
+            sentence.span.set_status(Status(StatusCode.ERROR, finished.error.code))
+        sentence.span.end(self._unix_ns(now_s))
+
+    def _child(self, sentence: Sentence, name: str, period: Period, attributes: Mapping[str, float]) -> None:
+        span = self._tracer.start_span(
+            name,
+            context=trace.set_span_in_context(sentence.span),
+            start_time=self._unix_ns(period.start_s),
+            attributes=dict(attributes),
+        )
+        span.end(self._unix_ns(period.end_s))
+
+    def _unix_ns(self, seconds: float) -> int:
+        return int((seconds + self._unix_s) * 1e9)
+
+
+def _attributes(request: SynthesisRequest, finished: RequestFinished) -> dict[str, str | float]:
+    attributes: dict[str, str | float] = {
+        "request_id": request.request_id,
+        "stream_id": request.stream_id,
+        "voice": request.voice,
+        "characters": len(request.text),
+        "reason": finished.reason.value,
+    }
+    if (metrics := finished.metrics) is not None:
+        attributes |= {"audio_s": metrics.audio_s, "chunks": metrics.chunks, "synthesis_s": metrics.synthesis_s}
+        if metrics.initial_chunk_frames is not None:
+            attributes["initial_chunk_frames"] = metrics.initial_chunk_frames
+    return attributes
+
+
+class TracedEngine:
+    """An `EngineHandle` like the one it stands for; it sees what goes in and out."""
+
+    def __init__(self, engine: EngineHandle, tracing: Tracing) -> None:
+        self._engine = engine
+        self._tracing = tracing
+
+    @property
+    def info(self) -> ModelInfo:
+        return self._engine.info
+
+    def submit(self, request: SynthesisRequest, sink: EventSink) -> None:
+        sentence = self._tracing.begin(request)
+        if sentence is not None:
+            sink = partial(self._tracing.on_event, sentence, sink)
+        self._engine.submit(request, sink)
+
+    def cancel(self, request_id: str) -> None:
+        self._tracing.cancelled(request_id)
+        self._engine.cancel(request_id)
+
+    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
+        self._engine.extend(request_id, text, complete=complete)
+
+    def playout(self, stream_id: str, playout_end_s: float) -> None:
+        self._engine.playout(stream_id, playout_end_s)
+
+    def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
+        self._engine.routed(request_id, samples=samples, playout_end_s=playout_end_s)
+        self._tracing.routed(request_id, samples)
+
+    def end_stream(self, stream_id: str) -> None:
+        self._engine.end_stream(stream_id)
+        self._tracing.stream_ended(stream_id)
+
+    def status(self) -> EngineStatus:
+        return self._engine.status()

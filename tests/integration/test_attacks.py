@@ -1,0 +1,339 @@
+"""Everything that a stranger may try, and that is refused: each attack against a real server."""
+
+import asyncio
+import json
+import os
+import resource
+import secrets
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+import websockets.asyncio.client
+from aiohttp import web
+from websockets.exceptions import InvalidStatus
+
+from realtime_tts.server.access import CALLER, AccessRules
+from realtime_tts.server.app import TOKEN_PATH, Server, ServerLimits, ServerOptions
+from realtime_tts.server.auth import TOKEN_PROTOCOL, KeyStore, generate_key, key_line
+from realtime_tts.server.connection_limits import DoorLimits
+from realtime_tts.session.protocol import PROTOCOL, STREAM_PATH
+from tests.base_client import base_client, ws_url
+from tests.fakes import spoken_pcm, until
+from tests.serving import bare_exchange, status_of, tone_server
+
+KEY, LIMITED = generate_key(), generate_key()
+KEYS = KeyStore.from_lines(
+    [key_line("open", KEY), key_line("limited", LIMITED) + ":sessions=1,chars_per_minute=20"],
+)
+APP = "https://app.example"
+RULES = AccessRules(keys=KEYS, allowed_origins=frozenset({APP}))
+STREAM = {"response_format": "pcm", "stream_audio": True}
+HALF_OPEN_SOCKETS = 10_000
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+async def echo(request: web.Request) -> web.Response:
+    body = await request.read()
+    return web.json_response({"caller": request[CALLER].name, "bytes": len(body)})
+
+
+def add_echo(app: web.Application) -> None:
+    app.router.add_post("/v1/echo", echo)
+
+
+@asynccontextmanager
+async def guarded(**limits: Any) -> AsyncIterator[tuple[str, Server]]:
+    options = ServerOptions(access=RULES, metrics_text=lambda: b"up 1\n")
+    async with tone_server(limits=ServerLimits(**limits), options=options, add_routes=add_echo) as (url, server):
+        yield url, server
+
+
+@asynccontextmanager
+async def ask(method: str, url: str, **options: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+    async with aiohttp.ClientSession() as session, session.request(method, url, **options) as response:
+        yield response
+
+
+async def connects(
+    url: str, headers: dict[str, str] | None = None, *, token: str = "", protocols: list[str] | None = None
+) -> tuple[int, str]:
+    """101 and the subprotocol of a session that works, or the status and the code of a refusal."""
+    address = ws_url(url) + (f"?token={token}" if token else "")
+    subprotocols = [websockets.Subprotocol(name) for name in protocols or [PROTOCOL]]
+    try:
+        async with websockets.asyncio.client.connect(
+            address, proxy=None, additional_headers=headers, subprotocols=subprotocols
+        ) as connection:
+            await connection.send('{"type": "session.config"}')
+            assert json.loads(await connection.recv())["type"] == "session.created"
+            return 101, connection.subprotocol or ""
+    except InvalidStatus as refused:
+        return refused.response.status_code, json.loads(refused.response.body or b"{}")["error"]["code"]
+
+
+async def new_token(url: str, key: str = KEY) -> str:
+    async with ask("POST", url + TOKEN_PATH, headers=bearer(key)) as response:
+        assert response.status == 200
+        answer = await response.json()
+        assert answer["expires_at"] > 0
+        token: str = answer["token"]
+        return token
+
+
+# -- Keys and tokens --------------------------------------------------------------------------------------------------
+
+
+async def test_a_key_lets_in_and_none_or_a_wrong_one_does_not(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    async with guarded() as (url, _server):
+        assert await connects(url, bearer(KEY)) == (101, PROTOCOL)
+        wrong = generate_key()
+        for headers in ({}, bearer(wrong), bearer(KEY[:-1]), {"Authorization": KEY}):
+            assert await connects(url, headers) == (401, "unauthorized")
+        async with ask("POST", f"{url}/v1/echo", data=b"abc") as response:
+            assert response.status == 401
+            assert response.headers["WWW-Authenticate"] == "Bearer"
+            assert response.headers["X-Content-Type-Options"] == "nosniff"
+        async with ask("POST", f"{url}/v1/echo", data=b"abc", headers=bearer(KEY)) as response:
+            assert await response.json() == {"caller": "open", "bytes": 3}
+        for path in ("/metrics", "/v1/nothing", "/v1/audio/speech/stream"):
+            async with ask("GET", url + path) as response:
+                assert response.status == 401
+        async with ask("GET", f"{url}/metrics", headers=bearer(KEY)) as response:
+            assert await response.read() == b"up 1\n"
+    ours = "\n".join(record.getMessage() for record in caplog.records if not record.name.startswith("websockets"))
+    assert KEY not in ours
+    assert wrong not in ours
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/echo",
+        "//v1/echo",
+        "/./v1/echo",
+        "/x/../v1/echo",
+        "/%76%31/echo",
+        "/v1%2fecho",
+        "/v1/%65cho",
+        "/v1//echo",
+        "/V1/echo",
+        "/v1/echo/",
+        "/v1/echo;x",
+        "/v1/echo?token=",
+        "http://localhost/v1/echo",
+        "http://localhost//v1/echo",
+        "/healthz/../v1/echo",
+        "/static/../v1/echo",
+        "/static/..%2fv1/echo",
+    ],
+)
+async def test_no_spelling_of_a_path_leads_past_the_key(path: str) -> None:
+    async with guarded() as (url, _server):
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n"
+        assert status_of(await bare_exchange(url, f"{head}\r\n".encode())) in (400, 401, 404, 405)
+
+
+async def test_a_token_works_once_by_either_way_and_is_then_worth_nothing() -> None:
+    async with guarded() as (url, _server):
+        for way in ("query", "subprotocol"):
+            token = await new_token(url)
+            arguments: dict[str, Any] = (
+                {"token": token} if way == "query" else {"protocols": [PROTOCOL, TOKEN_PROTOCOL + token]}
+            )
+            assert await connects(url, **arguments) == (101, PROTOCOL)
+            assert await connects(url, **arguments) == (401, "unauthorized")
+        assert await connects(url, token=secrets.token_urlsafe(32)) == (401, "unauthorized")
+        # A token is for one session: no API call, and no token for another one.
+        token = await new_token(url)
+        for path in (TOKEN_PATH, "/v1/echo"):
+            async with ask("POST", f"{url}{path}?token={token}") as response:
+                assert response.status == 401
+        assert await connects(url, token=token) == (101, PROTOCOL)
+
+
+async def test_a_token_that_two_use_at_once_lets_in_one() -> None:
+    async with guarded() as (url, _server):
+        token = await new_token(url)
+        outcomes = await asyncio.gather(*(connects(url, token=token) for _ in range(10)))
+        assert sorted(outcomes) == [(101, PROTOCOL)] + [(401, "unauthorized")] * 9
+
+
+async def test_an_expired_token_is_refused() -> None:
+    async with guarded(token_life_s=0.05) as (url, _server):
+        token = await new_token(url)
+        await asyncio.sleep(0.1)
+        assert await connects(url, token=token) == (401, "unauthorized")
+
+
+async def test_a_wrong_key_is_not_made_good_by_a_token() -> None:
+    async with guarded() as (url, _server):
+        assert await connects(url, bearer("wrong"), token=await new_token(url)) == (401, "unauthorized")
+
+
+async def test_without_keys_there_are_no_tokens_to_hoard() -> None:
+    async with tone_server() as (url, _server), ask("POST", url + TOKEN_PATH) as response:
+        assert response.status == 404
+
+
+# -- Quotas -----------------------------------------------------------------------------------------------------------
+
+
+async def test_one_session_more_than_a_key_may_have_is_refused_and_others_are_not() -> None:
+    async with guarded() as (url, server):
+        async with websockets.asyncio.client.connect(ws_url(url), proxy=None, additional_headers=bearer(LIMITED)):
+            assert await connects(url, bearer(LIMITED)) == (429, "quota_exceeded")
+            token = await new_token(url, LIMITED)
+            assert await connects(url, token=token) == (429, "quota_exceeded")  # a token has its key's quota
+            assert await connects(url, bearer(KEY)) == (101, PROTOCOL)
+        await until(lambda: server.active_sessions == 0)
+        assert await connects(url, bearer(LIMITED)) == (101, PROTOCOL)
+
+
+async def test_a_refusal_for_a_quota_says_when_to_come_again() -> None:
+    async with guarded() as (url, _server):
+        async with websockets.asyncio.client.connect(ws_url(url), proxy=None, additional_headers=bearer(LIMITED)):
+            with pytest.raises(InvalidStatus) as refused:
+                await websockets.asyncio.client.connect(ws_url(url), proxy=None, additional_headers=bearer(LIMITED))
+        assert int(refused.value.response.headers["Retry-After"]) > 0
+
+
+# -- Origin and Host --------------------------------------------------------------------------------------------------
+
+
+async def test_a_foreign_page_can_neither_connect_nor_post() -> None:
+    async with guarded() as (url, _server):
+        for origin in ("https://evil.example", "null", f"{APP}.evil.example", "http://localhost"):
+            assert await connects(url, bearer(KEY) | {"Origin": origin}) == (403, "origin_not_allowed")
+            async with ask("POST", f"{url}/v1/echo", headers=bearer(KEY) | {"Origin": origin}) as response:
+                assert response.status == 403
+                assert "Access-Control-Allow-Origin" not in response.headers
+        assert await connects(url, bearer(KEY) | {"Origin": APP}) == (101, PROTOCOL)
+
+
+async def test_a_listed_page_may_use_the_http_api_and_read_even_its_refusals() -> None:
+    async with guarded() as (url, _server):
+        asks = {"Origin": APP, "Access-Control-Request-Method": "POST"}
+        async with ask("OPTIONS", f"{url}/v1/echo", headers=asks) as response:
+            assert response.status == 204
+            assert response.headers["Access-Control-Allow-Origin"] == APP
+        for headers, status in ((bearer(KEY), 200), ({}, 401)):
+            async with ask("POST", f"{url}/v1/echo", headers=headers | {"Origin": APP}) as response:
+                assert response.status == status
+                assert response.headers["Access-Control-Allow-Origin"] == APP
+                assert response.headers["Vary"] == "Origin"
+        async with ask("OPTIONS", f"{url}/v1/echo", headers=asks | {"Origin": "https://evil.example"}) as response:
+            assert response.status in (401, 403)
+            assert "Access-Control-Allow-Origin" not in response.headers
+
+
+@pytest.mark.parametrize("path", ["/", STREAM_PATH, "/v1/echo", "/metrics", "/static/index.html"])
+async def test_a_name_rebound_to_this_machine_gets_nothing(path: str) -> None:
+    async with tone_server() as (url, _server):
+        port = urlsplit(url).port
+        for host in (f"evil.example:{port}", f"localhost.evil.example:{port}", "", f"0.0.0.0:{port}"):
+            lines = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nConnection: close\r\n\r\n"
+            answer = await bare_exchange(url, lines.encode())
+            assert status_of(answer) == 403
+            assert b"host_not_allowed" in answer
+
+
+# -- Too much ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_body_too_large_is_refused_before_and_while_it_comes() -> None:
+    async with guarded(max_body_bytes=10_000) as (url, _server):
+        head = f"POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\nConnection: close\r\n"
+        announced = await bare_exchange(url, f"{head}Content-Length: 10001\r\n\r\n".encode())
+        assert status_of(announced) == 413
+        assert b"request_too_big" in announced
+        chunk = b"3e8\r\n" + b"x" * 1000 + b"\r\n"
+        unannounced = await bare_exchange(url, f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunk * 20)
+        assert status_of(unannounced) == 413
+        async with ask("POST", f"{url}/v1/echo", data=b"x" * 10_000, headers=bearer(KEY)) as response:
+            assert (await response.json())["bytes"] == 10_000
+
+
+async def test_headers_too_large_or_too_many_are_refused(caplog: pytest.LogCaptureFixture) -> None:
+    async with guarded() as (url, _server):
+        for line in ("Authorization: Bearer " + "x" * 9000, "\r\n".join(f"X-{n}: {n}" for n in range(200))):
+            answer = await bare_exchange(url, f"GET / HTTP/1.1\r\nHost: localhost\r\n{line}\r\n\r\n".encode())
+            assert status_of(answer) == 400
+        answer = await bare_exchange(url, b"GET /?" + b"x" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert status_of(answer) == 400
+    assert not caplog.records
+
+
+async def test_a_message_too_big_ends_its_session_and_no_other() -> None:
+    async with tone_server() as (url, _server), base_client(url, **STREAM) as other, base_client(url) as attacker:
+        await attacker.socket.send("x" * 300_000)
+        assert (await attacker.next("error"))["code"] == "message_too_big"
+        assert await attacker.close_code() == 1009
+        assert (await other.speak("Hello.")).audio == [spoken_pcm("Hello.")]
+
+
+# -- Floods -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def files_allowed(wanted: int) -> Iterator[int]:
+    """As many open files as may be had, up to `wanted`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))
+    try:
+        yield max(soft, allowed)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0  # noqa: PTH208
+
+
+async def test_ten_thousand_half_open_sockets_do_not_keep_an_honest_client_out() -> None:
+    door = DoorLimits(max_connections=200, header_timeout_s=60)
+    with files_allowed(HALF_OPEN_SOCKETS + 2000) as allowed:
+        async with tone_server(limits=ServerLimits(door=door)) as (url, server):
+            before = open_files()
+            address = (urlsplit(url).hostname, urlsplit(url).port)
+            held: list[socket.socket] = []
+            loop = asyncio.get_running_loop()
+            try:
+                async with base_client(url, **STREAM) as client:
+                    for number in range(min(HALF_OPEN_SOCKETS, allowed - 1000)):
+                        half_open = socket.socket()
+                        half_open.setblocking(False)
+                        held.append(half_open)
+                        await loop.sock_connect(half_open, address)
+                        if number % 3 == 0:
+                            await loop.sock_sendall(half_open, b"GET / HTTP/1.1\r\nHost: loc")
+                        assert server.door.open_connections <= door.max_connections
+                    assert (await client.speak("Still here.")).audio == [spoken_pcm("Still here.")]
+                    async with base_client(url, **STREAM) as newcomer:
+                        assert (await newcomer.speak("Hello.")).audio == [spoken_pcm("Hello.")]
+            finally:
+                for half_open in held:
+                    half_open.close()
+            await until(lambda: server.door.open_connections == 0)
+            await until(lambda: open_files() <= before)
+
+
+async def test_slow_senders_of_headers_take_no_session_s_place() -> None:
+    door = DoorLimits(header_timeout_s=0.2)
+    async with tone_server(limits=ServerLimits(max_sessions=1, door=door)) as (url, server):
+        answers = [bare_exchange(url, b"GET /v1/audio/speech/stream HTTP/1.1\r\nHost: loc") for _ in range(50)]
+        dawdling = asyncio.gather(*answers)
+        async with base_client(url, **STREAM) as client:
+            assert (await client.speak("Hello.")).audio == [spoken_pcm("Hello.")]
+        assert set(await dawdling) == {b""}
+        await until(lambda: server.door.open_connections == 0)

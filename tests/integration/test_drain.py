@@ -1,0 +1,147 @@
+"""A server that is to end lets what has begun come to its end, takes nothing new, and tells everyone in time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import aiohttp
+import pytest
+import websockets.asyncio.client
+from aiohttp import web
+from websockets.exceptions import InvalidStatus
+
+from realtime_tts.engine.models import tone
+from realtime_tts.server.app import Server, ServerOptions
+from tests.base_client import base_client, ws_url
+from tests.fakes import spoken_pcm, until
+from tests.serving import tone_server
+
+STREAM = {"response_format": "pcm", "stream_audio": True}
+TEXT = "This one is being spoken. It is spoken to its end."
+LONG_TEXT = "This sentence is spoken again and again. " * 2000
+PATIENCE_S = 30.0
+
+
+@asynccontextmanager
+async def slow_server(options: ServerOptions | None = None) -> AsyncIterator[tuple[str, Server]]:
+    model = tone.build(costs=tone.ToneCosts(a0_s=0.005))
+    async with tone_server(model, options=options) as (url, server):
+        yield url, server
+
+
+async def status(url: str) -> int:
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        return response.status
+
+
+async def test_what_is_being_spoken_is_spoken_to_its_end_and_the_idle_go_at_once() -> None:
+    async with slow_server() as (url, server):
+        async with base_client(url, **STREAM) as idle, base_client(url, **STREAM) as speaking:
+            await idle.next("session.updated")
+            await speaking.say(TEXT)
+            await until(lambda: server._engine.status().active_requests > 0)
+            draining = asyncio.create_task(server.drain(PATIENCE_S))
+            notice = await idle.next("session.expiring")
+            assert notice["reason"] == "drain"
+            assert 0 < notice["deadline_ms"] <= PATIENCE_S * 1000
+            assert await idle.close_code() == 1012
+            utterance = await speaking.utterance()
+            assert utterance.audio == [spoken_pcm(text) for text in utterance.texts]
+            assert " ".join(utterance.texts) == TEXT
+            assert not utterance.errors
+            assert await speaking.close_code() == 1012
+            await asyncio.wait_for(draining, 10)
+        assert server.active_sessions == 0
+
+
+async def test_meanwhile_it_is_alive_not_ready_and_takes_nobody() -> None:
+    async with slow_server() as (url, server), base_client(url, **STREAM) as speaking:
+        await speaking.say(LONG_TEXT)
+        await speaking.next("audio.start")
+        draining = asyncio.create_task(server.drain(PATIENCE_S))
+        await speaking.next("session.expiring")
+        assert await status(f"{url}/healthz") == 200
+        assert await status(f"{url}/readyz") == 503
+        assert await status(f"{url}/v1/audio/voices") == 503
+        with pytest.raises(InvalidStatus) as refused:
+            await websockets.asyncio.client.connect(ws_url(url), proxy=None)
+        assert refused.value.response.status_code == 503
+        assert int(refused.value.response.headers["Retry-After"]) > 0
+        draining.cancel()
+
+
+async def test_at_the_deadline_the_rest_is_told_and_ended() -> None:
+    async with slow_server() as (url, server), base_client(url, **STREAM) as speaking:
+        await speaking.say(LONG_TEXT)
+        await speaking.next("audio.start")
+        draining = asyncio.create_task(server.drain(0.3))
+        await speaking.next("session.expiring")
+        assert await speaking.close_code() == 1012
+        await asyncio.wait_for(draining, 10)
+        assert server.active_sessions == 0
+
+
+async def test_who_will_not_wait_ends_it_at_once() -> None:
+    stack = AsyncExitStack()
+    url, server = await stack.enter_async_context(slow_server())
+    async with base_client(url, **STREAM) as speaking:
+        await speaking.say(LONG_TEXT)
+        await speaking.next("audio.start")
+        draining = asyncio.create_task(server.drain(PATIENCE_S))
+        await speaking.next("session.expiring")
+        draining.cancel()
+        stopping = asyncio.create_task(stack.aclose())
+        assert (await speaking.next("error"))["code"] == "server_stopping"
+        assert await speaking.close_code() == 1012
+        await asyncio.wait_for(stopping, 20)
+    with pytest.raises(asyncio.CancelledError):
+        await draining
+
+
+async def test_a_server_without_clients_drains_at_once() -> None:
+    async with tone_server() as (_url, server):
+        await asyncio.wait_for(server.drain(PATIENCE_S), 5)
+
+
+async def test_a_request_at_work_is_waited_for() -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def work(_request: web.Request) -> web.Response:
+        begun.set()
+        await go_on.wait()
+        return web.Response(text="done")
+
+    def add_routes(app: web.Application) -> None:
+        app.router.add_post("/v1/work", work)
+
+    async def ask(url: str) -> str:
+        async with aiohttp.ClientSession() as session, session.post(f"{url}/v1/work") as response:
+            return await response.text()
+
+    async with tone_server(add_routes=add_routes) as (url, server):
+        asking = asyncio.create_task(ask(url))
+        await begun.wait()
+        draining = asyncio.create_task(server.drain(PATIENCE_S))
+        await until(lambda: server._ending is not None)
+        assert not draining.done()
+        go_on.set()
+        assert await asking == "done"
+        await asyncio.wait_for(draining, 5)
+
+
+async def test_those_who_were_just_being_let_in_are_told_too() -> None:
+    async def come(url: str) -> websockets.asyncio.client.ClientConnection:
+        return await websockets.asyncio.client.connect(ws_url(url), proxy=None)
+
+    async with tone_server() as (url, server):
+        coming = [asyncio.create_task(come(url)) for _ in range(20)]
+        await until(lambda: server.active_sessions > 0)
+        await asyncio.wait_for(server.drain(5.0), 15)
+        for outcome in await asyncio.gather(*coming, return_exceptions=True):
+            if isinstance(outcome, InvalidStatus):
+                assert outcome.response.status_code == 503
+            else:
+                assert isinstance(outcome, websockets.asyncio.client.ClientConnection)
+                await outcome.wait_closed()
+                assert outcome.close_code == 1012
+        assert server.active_sessions == 0

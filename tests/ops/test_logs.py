@@ -1,0 +1,266 @@
+"""A line tells whose it is and what went wrong, and never what anybody said."""
+
+import asyncio
+import gc
+import io
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from realtime_tts.clock import MonotonicClock
+from realtime_tts.engine.executors.engine_thread import EngineWorker
+from realtime_tts.engine.models import tone
+from realtime_tts.engine.stage import StageInput
+from realtime_tts.errors import CannotListen, InvalidConfig
+from realtime_tts.ops import logs
+from realtime_tts.session.limits import SessionLimits
+from realtime_tts.session.runner import Connection
+from tests.fakes import FakeEngine, FakeTransport, raises_for, until, wrapped
+from tests.session.test_runner import make_session
+
+SAID = "My PIN is four two four two."
+log = logging.getLogger("realtime_tts.tests")
+
+
+@pytest.fixture(autouse=True)
+def _leave_logging_as_it_was() -> Iterator[None]:
+    root, ours = logging.getLogger(), logging.getLogger("realtime_tts")
+    handlers, levels = root.handlers[:], (root.level, ours.level)
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])
+
+
+class Written(io.StringIO):
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.getvalue().splitlines()]
+
+
+def written(*, as_json: bool = True, level: str = "info", log_text: bool = False) -> Written:
+    stream = Written()
+    logs.configure(level=level, json=as_json, log_text=log_text, stream=stream)
+    return stream
+
+
+def test_a_json_line_has_all_that_a_collector_wants() -> None:
+    stream = written()
+    log.info("%d sessions", 3, extra={"places": 4})
+    (line,) = stream.lines
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {"level": "info", "logger": "realtime_tts.tests", "message": "3 sessions", "places": 4}
+
+
+def test_a_console_line_is_one_for_people() -> None:
+    stream = written(as_json=False)
+    log.warning("%d sessions", 3)
+    (line,) = stream.getvalue().splitlines()
+    assert "warning" in line
+    assert "3 sessions" in line
+    assert "\x1b" not in line  # no terminal, no colours
+
+
+@pytest.mark.parametrize(("level", "count"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
+def test_the_level_is_kept_to(level: str, count: int) -> None:
+    stream = written(level=level)
+    for write in (log.debug, log.info, log.warning, log.error):
+        write("line")
+    assert len(stream.lines) == count
+
+
+async def test_every_line_of_a_task_and_of_those_it_starts_carries_its_session() -> None:
+    stream = written()
+
+    async def inner() -> None:
+        log.info("inner")
+
+    async def session(name: str) -> None:
+        logs.bind_session(name)
+        await asyncio.sleep(0)
+        log.info("outer")
+        await asyncio.create_task(inner())
+
+    await asyncio.gather(session("a"), session("b"))
+    log.info("nobody's")
+    found = sorted((line["message"], line.get("session_id", "-")) for line in stream.lines)
+    assert found == [("inner", "a"), ("inner", "b"), ("nobody's", "-"), ("outer", "a"), ("outer", "b")]
+
+
+def test_a_callback_is_bound_for_as_long_as_it_runs() -> None:
+    stream = written()
+    with logs.session_bound("a"), logs.session_bound("b"):
+        log.info("one")
+    log.info("two")
+    assert [line.get("session_id") for line in stream.lines] == ["b", None]
+
+
+@pytest.mark.parametrize("name", ["text", "Text", "sentence_text", "ref_audio", "key", "token", "Authorization"])
+@pytest.mark.parametrize("as_json", [True, False])
+def test_fields_that_hold_what_is_private_are_dropped(name: str, as_json: bool) -> None:
+    stream = written(as_json=as_json)
+    log.info("line", extra={name: SAID})
+    assert SAID not in stream.getvalue()
+    assert logs.WITHHELD in stream.getvalue()
+
+
+def test_what_is_no_plain_value_is_told_by_its_type() -> None:
+    stream = written()
+    log.info("line", extra={"frame": {"text": SAID}, "raw": SAID.encode(), "error": ValueError(SAID)})
+    assert SAID not in stream.getvalue()
+    assert stream.lines[0]["frame"] == "(dict)"
+
+
+@pytest.mark.parametrize("log_text", [False, True])
+def test_keys_are_dropped_even_where_text_is_wanted(log_text: bool) -> None:
+    stream = written(log_text=log_text)
+    log.info("line", extra={"token": "t0ps3cret", "text": SAID})
+    assert "t0ps3cret" not in stream.getvalue()
+    assert (SAID in stream.getvalue()) is log_text
+
+
+def fail() -> None:
+    try:
+        raise InvalidConfig(f"no such thing: {SAID}")
+    except InvalidConfig as error:
+        error.add_note(SAID)
+        raise RuntimeError(SAID) from error
+
+
+def fail_in_a_group() -> None:
+    raise ExceptionGroup(SAID, [ValueError(SAID), InvalidConfig(SAID)])
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+@pytest.mark.parametrize("failing", [fail, fail_in_a_group])
+def test_a_traceback_shows_the_way_and_not_the_words(failing: Any, as_json: bool) -> None:
+    stream = written(as_json=as_json)
+    try:
+        failing()
+    except Exception as error:
+        log.exception("sentence failed: %s", error)
+    text = stream.getvalue()
+    assert SAID not in text
+    assert failing.__name__ in text
+    assert "InvalidConfig (invalid_config)" in text
+
+
+def test_with_log_text_a_traceback_says_all() -> None:
+    stream = written(log_text=True)
+    try:
+        fail()
+    except RuntimeError as error:
+        log.exception("failed: %s", error)
+    assert stream.getvalue().count(SAID) >= 3
+
+
+def test_an_endless_chain_of_causes_has_an_end() -> None:
+    one, two = ValueError("1"), ValueError("2")
+    one.__cause__, two.__cause__ = two, one
+    assert logs.told(one, with_text=False).count("ValueError") == logs.MAX_CHAIN
+
+
+def test_an_operator_s_own_mistake_is_told_in_full() -> None:
+    stream = written()
+    log.error("cannot start: %s", CannotListen("port 80 is taken"))
+    assert stream.lines[0]["message"] == "cannot start: port 80 is taken"
+
+
+def test_what_other_packages_say_of_a_text_is_withheld() -> None:
+    stream = written()
+    logging.getLogger("phonemizer").warning("words count mismatch on %r", SAID)
+    logging.getLogger("g2p").error(f"cannot read {SAID}")
+    assert SAID not in stream.getvalue()
+    assert len(stream.lines) == 2
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_line_that_cannot_be_written_says_where_and_not_what(
+    as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = written(as_json=as_json)
+    log.error("%d apples", SAID)
+    assert SAID not in stream.getvalue() + capsys.readouterr().err
+    assert "test_logs.py" in stream.getvalue()
+
+
+def test_a_reader_that_has_gone_harms_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    stream = written()
+    stream.close()
+    log.error("nobody hears this")
+    assert capsys.readouterr().err == ""
+
+
+@given(st.text(st.characters()))
+def test_no_text_makes_two_lines_of_one(text: str) -> None:
+    for as_json in (True, False):
+        stream = written(as_json=as_json)
+        log.info("said %s", text, extra={"origin": text})
+        assert len(stream.getvalue().splitlines()) == 1
+        assert "\x1b" not in stream.getvalue()
+
+
+async def test_a_task_that_fails_unheard_keeps_its_words() -> None:
+    stream = written()
+    loop = asyncio.get_running_loop()
+    logs.watch_loop(loop)
+
+    async def failing() -> None:
+        fail()
+
+    tasks = [asyncio.create_task(failing())]
+    await asyncio.wait(tasks)
+    tasks.clear()
+    gc.collect()
+    await until(lambda: bool(stream.getvalue()))
+    assert SAID not in stream.getvalue()
+    assert "never retrieved" in stream.getvalue()
+    loop.set_exception_handler(None)
+
+
+def with_a_fault(_batch: Sequence[StageInput]) -> None:
+    raise RuntimeError(f"cannot speak {SAID!r}")
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+@pytest.mark.parametrize("fault", [raises_for(SAID), with_a_fault])
+async def test_a_sentence_that_fails_is_logged_without_its_text(fault: Any, as_json: bool) -> None:
+    """Through a whole session and a real engine, whose stage quotes the sentence in what it raises."""
+    stream = written(as_json=as_json, level="debug")
+    clock = MonotonicClock()
+    engine = EngineWorker(wrapped(tone.build(), "talker", fault), clock)
+    engine.start()
+    client = FakeTransport()
+    serving = asyncio.create_task(Connection(client, engine, make_session(), clock, SessionLimits()).run())
+    client.says(type="input.text", text=SAID)
+    client.says(type="input.done")
+    await until(lambda: "session.done" in client.kinds())
+    client.hangs_up()
+    await serving
+    await engine.stop()
+    assert "stage talker failed" in stream.getvalue()
+    assert "RuntimeError" in stream.getvalue()
+    assert SAID not in stream.getvalue()
+    assert "PIN" not in stream.getvalue()
+
+
+async def test_a_bug_of_ours_in_a_session_is_logged_without_its_text() -> None:
+    stream = written()
+
+    class Broken(FakeEngine):
+        def submit(self, request: Any, sink: Any) -> None:
+            raise RuntimeError(f"cannot take {request}")
+
+    client = FakeTransport()
+    serving = asyncio.create_task(Connection(client, Broken(), make_session(), MonotonicClock(), SessionLimits()).run())
+    client.says(type="input.text", text=SAID)
+    client.says(type="input.done")
+    await until(lambda: any(isinstance(frame, tuple) for frame in client.sent))
+    await serving
+    assert stream.getvalue()
+    assert "PIN" not in stream.getvalue()
