@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help serve test lint install clean
+.PHONY: help serve test test-all lint install clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make serve   install, and start the server on http://127.0.0.1:8000 with the embedded voice"
-	@echo "make test    install, and run the tests"
+	@echo "make test    install, and run the fast tests"
+	@echo "make test-all  install, and run all tests, the slow ones too"
 	@echo "make lint    install, and check style and types"
 	@echo "make clean   remove the virtual environment and caches"
 
@@ -16,7 +17,10 @@ serve: $(VENV)/.installed
 	$(BIN)/realtime-tts serve $(ARGS)
 
 test: $(VENV)/.installed-dev
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n auto --dist loadgroup -m "not slow and not browser" $(ARGS)
+
+test-all: $(VENV)/.installed-dev
+	$(BIN)/pytest -n auto --dist loadgroup -m "not browser" $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
