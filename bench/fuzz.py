@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished, Word, WordsReady
+from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished, Submit, Word, WordsReady
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import RealtimeTTSError, SynthesisFailed
 from realtime_tts.session.dialogue import Outgoing
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import CLIENT_MESSAGES, decode_client_message, encode
-from realtime_tts.session.outputs import Close, Command, Submit
+from realtime_tts.session.outputs import Close, Command
 from realtime_tts.session.session import Session
 from realtime_tts.session.telling import message_of
 from realtime_tts.session.utterance import SendAudio, SendSentenceDone, SendStart

@@ -17,7 +17,7 @@ import numpy as np
 from bench import result_page, results
 from bench.results import Result, Table
 from realtime_tts.clock import MonotonicClock
-from realtime_tts.engine.api import AudioReady, EngineStatus, EventSink, ModelInfo, SynthesisRequest
+from realtime_tts.engine.api import AudioReady, EngineCommand, EngineStatus, EventSink, ModelInfo, Submit
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.scheduling.chunking import Load
 from realtime_tts.engine.scheduling.policy import SCHEDULERS, Candidate, Snapshot, StageView
@@ -99,25 +99,12 @@ class _Echo:
 
     info: ModelInfo = tone.info()
 
-    def submit(self, request: SynthesisRequest, sink: EventSink) -> None:
-        samples = tone.render(request)[:1920]
-        for _ in range(PACKETS):
-            sink(AudioReady(request.request_id, samples))
-
-    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
-        pass
-
-    def cancel(self, request_id: str) -> None:
-        pass
-
-    def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
-        pass
-
-    def playout(self, stream_id: str, playout_end_s: float) -> None:
-        pass
-
-    def end_stream(self, stream_id: str) -> None:
-        pass
+    def send(self, command: EngineCommand, sink: EventSink | None = None) -> None:
+        if isinstance(command, Submit):
+            assert sink is not None
+            samples = tone.render(command.request)[:1920]
+            for _ in range(PACKETS):
+                sink(AudioReady(command.request.request_id, samples))
 
     def status(self) -> EngineStatus:
         return EngineStatus(ready=True, reason="ready")

@@ -11,12 +11,17 @@ from realtime_tts.audio.pcm import pcm_bytes
 from realtime_tts.clock import Clock, VirtualClock
 from realtime_tts.engine.api import (
     AudioReady,
+    AudioSent,
+    Cancel,
+    EndStream,
+    EngineCommand,
     EngineEvent,
     EngineStatus,
     EventSink,
     FinishReason,
     RequestFinished,
     Samples,
+    Submit,
     SynthesisRequest,
 )
 from realtime_tts.engine.config import EngineConfig
@@ -220,32 +225,29 @@ class FakeEngine:
         self.requests: list[SynthesisRequest] = []
         self.running: dict[str, EventSink] = {}
         self.cancelled: list[str] = []
-        self.routed_samples: dict[str, int] = {}
-        self.playout_end_s: dict[str, float] = {}
-        self.extended: list[tuple[str, str, bool]] = []
+        self.sent_samples: dict[str, int] = {}
+        self.commands: list[EngineCommand] = []
 
-    def submit(self, request: SynthesisRequest, sink: EventSink) -> None:
-        self.requests.append(request)
-        self.running[request.request_id] = sink
+    def send(self, command: EngineCommand, sink: EventSink | None = None) -> None:
+        self.commands.append(command)
+        match command:
+            case Submit(request=request):
+                assert sink is not None
+                self.requests.append(request)
+                self.running[request.request_id] = sink
+            case Cancel(request_id=request_id):
+                self._cancel(request_id)
+            case EndStream(stream_id=stream_id):
+                for request in self.requests:
+                    if request.stream_id == stream_id:
+                        self._cancel(request.request_id)
+            case AudioSent(request_id=request_id, samples=samples):
+                self.sent_samples[request_id] = self.sent_samples.get(request_id, 0) + samples
 
-    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
-        self.extended.append((request_id, text, complete))
-
-    def cancel(self, request_id: str) -> None:
+    def _cancel(self, request_id: str) -> None:
         if sink := self.running.pop(request_id, None):
             self.cancelled.append(request_id)
             sink(RequestFinished(request_id, FinishReason.CANCELLED))
-
-    def playout(self, stream_id: str, playout_end_s: float) -> None:
-        self.playout_end_s[stream_id] = playout_end_s
-
-    def end_stream(self, stream_id: str) -> None:
-        for request in self.requests:
-            if request.stream_id == stream_id:
-                self.cancel(request.request_id)
-
-    def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
-        self.routed_samples[request_id] = self.routed_samples.get(request_id, 0) + samples
 
     def status(self) -> EngineStatus:
         return EngineStatus(ready=True, reason="ready", active_requests=len(self.running))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from realtime_tts.engine.api import AudioReady, EngineEvent, ModelInfo, RequestFinished, WordsReady
+from realtime_tts.engine.api import AudioReady, EndStream, EngineEvent, ModelInfo, RequestFinished, WordsReady
 from realtime_tts.errors import (
     InvalidConfig,
     RealtimeTTSError,
@@ -18,7 +18,7 @@ from realtime_tts.session import request_builder as jobs
 from realtime_tts.session.context import Cancellation, Context
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import ServerWarning, printable
-from realtime_tts.session.outputs import Close, Command, EndStream, Send
+from realtime_tts.session.outputs import Close, Command, Send
 from realtime_tts.session.playback_queue import Track
 from realtime_tts.session.settings import AUTO, SessionSettings, primary_language
 from realtime_tts.session.utterance import (
@@ -381,7 +381,7 @@ class Dialogue:
             return
         context.report(played_s, now_s)
         if buffered_s is not None:
-            yield from context.track.hears_until(now_s + buffered_s)
+            yield from context.track.hears_until(now_s + buffered_s, now_s)
 
     # -- Barge-in and ends ---------------------------------------------------------------------------------------------
 

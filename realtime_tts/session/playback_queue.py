@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Iterator
 
 from realtime_tts.audio.playout import PlayoutLedger
-from realtime_tts.engine.api import FinishReason, RequestFinished
-from realtime_tts.session.outputs import CancelRequest, Command, Playout, Routed, Submit
+from realtime_tts.engine.api import AudioSent, Cancel, FinishReason, PlayoutEnd, RequestFinished, Submit
+from realtime_tts.session.outputs import Command
 from realtime_tts.session.utterance import (
     SendAudio,
     Sending,
@@ -110,13 +110,13 @@ class Track:
         samples = job.on_sent(audio, now_s, self._playout.playout_end_s)
         self._playout.record(arrived_at_s=now_s, duration_s=audio.duration_s)
         self._last_routed_s = now_s
-        yield Routed(job.request.request_id, samples, self._end_s(now_s))
+        yield AudioSent(job.request.request_id, samples, self._end_s(now_s) - now_s)
 
     def on_sentence_sent(self, job: SentenceJob, now_s: float) -> Iterator[Command]:
         """A sentence has wholly gone out: there is room for another with the engine."""
         self._unsent.pop(job, None)
         if (samples := job.on_done_sent()) and not job.utterance.cancelled:
-            yield Routed(job.request.request_id, samples, self._end_s(now_s))
+            yield AudioSent(job.request.request_id, samples, self._end_s(now_s) - now_s)
         yield from self.fill()
 
     def _end_s(self, now_s: float) -> float:
@@ -138,21 +138,18 @@ class Track:
             self._submitted.pop(job.request.request_id, None)
             job.finished = RequestFinished(job.request.request_id, FinishReason.CANCELLED)
             job.held.clear()
-            yield CancelRequest(job.request.request_id)
+            yield Cancel(job.request.request_id)
         self._playout.discard(unplayed_s)
         if self._playout.playout_end_s is not None:
-            yield from self._corrected(max(now_s, self._playout.playout_end_s))
+            yield PlayoutEnd(self.stream_id, max(0.0, self._playout.playout_end_s - now_s))
         yield from self.fill()
 
-    def hears_until(self, playout_end_s: float) -> Iterator[Command]:
+    def hears_until(self, playout_end_s: float, now_s: float) -> Iterator[Command]:
         """The client says that it will run dry sooner than was reckoned: believed within bounds, lest whoever says so
         goes before all others."""
         reckoned_s = self._playout.playout_end_s
         if reckoned_s is not None and playout_end_s < reckoned_s:
-            yield from self._corrected(max(playout_end_s, reckoned_s - MAX_CORRECTION_S))
-
-    def _corrected(self, playout_end_s: float) -> Iterator[Command]:
-        yield Playout(self.stream_id, playout_end_s)
+            yield PlayoutEnd(self.stream_id, max(playout_end_s, reckoned_s - MAX_CORRECTION_S) - now_s)
 
     def clear(self) -> None:
         self._submitted.clear()

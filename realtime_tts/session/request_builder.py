@@ -4,9 +4,9 @@ import math
 import re
 from collections.abc import Iterator
 
-from realtime_tts.engine.api import ModelInfo, SynthesisRequest
+from realtime_tts.engine.api import Extend, ModelInfo, SynthesisRequest
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.outputs import Command, Extend
+from realtime_tts.session.outputs import Command
 from realtime_tts.session.settings import AUTO, primary_language
 from realtime_tts.session.utterance import SentenceJob, Utterance
 from realtime_tts.text.pronunciations import Respelled

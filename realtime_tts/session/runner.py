@@ -9,23 +9,13 @@ from functools import partial
 from typing import Protocol
 
 from realtime_tts.clock import Clock
-from realtime_tts.engine.api import EngineEvent, EngineHandle, Reference
+from realtime_tts.engine.api import EngineEvent, EngineHandle, Reference, Submit
 from realtime_tts.errors import InternalError, InvalidConfig, RealtimeTTSError, SlowClient
 from realtime_tts.session.dialogue import Outgoing, SendCancelled
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import encode
 from realtime_tts.session.observer import NoObserver, SessionObserver
-from realtime_tts.session.outputs import (
-    CancelRequest,
-    Close,
-    Command,
-    EndStream,
-    Extend,
-    FetchReference,
-    Playout,
-    Routed,
-    Submit,
-)
+from realtime_tts.session.outputs import Close, Command, FetchReference
 from realtime_tts.session.session import Session
 from realtime_tts.session.telling import message_of, sentence_done, utterance_done
 from realtime_tts.session.utterance import SendAudio, SendSentenceDone, SendUtteranceDone
@@ -213,22 +203,12 @@ class Connection:
     def _carry_out(self, commands: list[Command]) -> None:
         for command in commands:
             match command:
-                case Submit(request=request):
-                    self._engine.submit(request, self._on_engine)
-                case Extend():
-                    self._engine.extend(command.request_id, command.text, complete=command.complete)
-                case CancelRequest(request_id=request_id):
-                    self._engine.cancel(request_id)
-                case Routed():
-                    self._engine.routed(
-                        command.request_id, samples=command.samples, playout_end_s=command.playout_end_s
-                    )
-                case Playout(stream_id=stream_id, playout_end_s=playout_end_s):
-                    self._engine.playout(stream_id, playout_end_s)
-                case EndStream(stream_id=stream_id):
-                    self._engine.end_stream(stream_id)
                 case FetchReference(ref_audio=ref_audio):
                     self._fetching = asyncio.create_task(self._fetch(ref_audio))
+                case Submit():
+                    self._engine.send(command, self._on_engine)
+                case _:
+                    self._engine.send(command)
         if self._session.waiting > self._limits.max_queued_messages:
             self._session.drop_unsent()
             self._transport.abort()  # ends the reader, and with it the session

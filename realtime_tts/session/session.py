@@ -8,7 +8,7 @@ to the socket moves the listener's playout clock, and what is still here can be 
 import math
 from collections.abc import Iterator
 
-from realtime_tts.engine.api import EngineEvent, ModelInfo, Reference, WordsReady
+from realtime_tts.engine.api import EndStream, EngineEvent, ModelInfo, Reference, WordsReady
 from realtime_tts.errors import InvalidConfig, InvalidMessage, RealtimeTTSError, SessionExpired
 from realtime_tts.session.context import Context
 from realtime_tts.session.dialogue import Dialogue, Outgoing, Quota
@@ -29,7 +29,7 @@ from realtime_tts.session.messages import (
     SessionKeepalive,
     SessionUpdated,
 )
-from realtime_tts.session.outputs import Close, Command, EndStream, FetchReference, Send
+from realtime_tts.session.outputs import Close, Command, FetchReference, Send
 from realtime_tts.session.protocol import PROTOCOL, Protocol, State
 from realtime_tts.session.settings import VOICE_SCHEME, SessionSettings, apply_config, uploaded_voice
 from realtime_tts.session.utterance import SendAudio, SentenceJob

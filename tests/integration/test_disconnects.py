@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from realtime_tts.engine.executors.engine_thread import EngineWorker
+from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.state import RequestState, Stream
 from realtime_tts.frontends.native.websocket import WebSocketTransport
@@ -109,7 +109,7 @@ async def test_a_thousand_disconnects_at_random_moments_leave_nothing_behind() -
     others = {id(each) for each in earlier}
     async with tone_server(model, ServerLimits(max_sessions=1000)) as (url, server):
         worker = server._engine
-        assert isinstance(worker, EngineWorker)
+        assert isinstance(worker, EngineThread)
 
         async def come_and_go(count: int) -> None:
             for _ in range(count):

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realtime_tts.clock import MonotonicClock
-from realtime_tts.engine.executors.engine_thread import EngineWorker
+from realtime_tts.engine.api import Submit
+from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import StageInput
 from realtime_tts.errors import CannotListen, InvalidConfig
@@ -233,7 +234,7 @@ async def test_a_sentence_that_fails_is_logged_without_its_text(fault: Any, as_j
     """Through a whole session and a real engine, whose stage quotes the sentence in what it raises."""
     stream = written(as_json=as_json, level="debug")
     clock = MonotonicClock()
-    engine = EngineWorker(wrapped(tone.build(), "talker", fault), clock)
+    engine = EngineThread(wrapped(tone.build(), "talker", fault), clock)
     engine.start()
     client = FakeTransport()
     serving = asyncio.create_task(Connection(client, engine, make_session(), clock, SessionLimits()).run())
@@ -253,8 +254,9 @@ async def test_a_bug_of_ours_in_a_session_is_logged_without_its_text() -> None:
     stream = written()
 
     class Broken(FakeEngine):
-        def submit(self, request: Any, sink: Any) -> None:
-            raise RuntimeError(f"cannot take {request}")
+        def send(self, command: Any, sink: Any = None) -> None:
+            if isinstance(command, Submit):
+                raise RuntimeError(f"cannot accept {command}")
 
     client = FakeTransport()
     serving = asyncio.create_task(Connection(client, Broken(), make_session(), MonotonicClock(), SessionLimits()).run())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from realtime_tts.clock import VirtualClock
-from realtime_tts.engine.api import EngineStatus
+from realtime_tts.engine.api import EngineStatus, Submit
 from realtime_tts.engine.executors.thread import Launch
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import StageInput
@@ -223,7 +223,7 @@ def test_an_engine_that_runs_fills_in_every_stage() -> None:
     engine._observer = metrics
     metrics.watch_engine(engine.status)
     for number in range(5):
-        engine.submit(request(number))
+        engine.handle(Submit(request(number)))
     assert samples(metrics)["engine_requests_active"] == 5
     run_to_end(engine)
     found = samples(metrics)

@@ -183,6 +183,6 @@ def test_a_host_that_could_never_match_is_refused(host: str) -> None:
 
 @pytest.mark.parametrize(("wait_s", "told"), [(None, "1"), (0.01, "1"), (2.0, "2"), (2.4, "3"), (59.9, "60")])
 def test_a_quota_tells_when_to_come_again_and_never_too_early(wait_s: float | None, told: str) -> None:
-    refused = over_quota(QuotaExceeded("no", wait_s))
+    refused = over_quota(QuotaExceeded("no", retry_after_s=wait_s))
     response = problem(refused)
     assert (response.status, response.headers["Retry-After"]) == (429, told)

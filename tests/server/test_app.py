@@ -20,7 +20,7 @@ from websockets.exceptions import InvalidStatus
 
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.config import EngineConfig
-from realtime_tts.engine.executors.engine_thread import EngineWorker
+from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model
 from realtime_tts.errors import CannotListen
@@ -222,10 +222,10 @@ async def test_a_stuck_engine_is_not_ready_and_nobody_new_is_accepted_until_it_c
 @asynccontextmanager
 async def comparing_server(
     compared: Model | None = None, limits: ServerLimits | None = None, told: list[str] | None = None
-) -> AsyncIterator[tuple[str, Server, EngineWorker]]:
+) -> AsyncIterator[tuple[str, Server, EngineThread]]:
     """One that also offers policy_c, with the engine that this is."""
     config = EngineConfig(scheduler="policy_c", stage_timeout_s=0.1)
-    engine = EngineWorker(compared or tone.build(), MonotonicClock(), config=config)
+    engine = EngineThread(compared or tone.build(), MonotonicClock(), config=config)
     engine.start()
     on_refused = None if told is None else told.append
     options = ServerOptions(compared={"policy_c": engine}, on_refused=on_refused)

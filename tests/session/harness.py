@@ -4,22 +4,24 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from realtime_tts.engine.api import AudioReady, FinishReason, ModelInfo, RequestFinished, SynthesisRequest
+from realtime_tts.engine.api import (
+    AudioReady,
+    AudioSent,
+    Cancel,
+    EndStream,
+    Extend,
+    FinishReason,
+    ModelInfo,
+    PlayoutEnd,
+    RequestFinished,
+    Submit,
+    SynthesisRequest,
+)
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import RealtimeTTSError
 from realtime_tts.session.dialogue import Quota
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.outputs import (
-    CancelRequest,
-    Close,
-    Command,
-    EndStream,
-    Extend,
-    FetchReference,
-    Playout,
-    Routed,
-    Submit,
-)
+from realtime_tts.session.outputs import Close, Command, FetchReference
 from realtime_tts.session.session import Session
 from realtime_tts.session.telling import message_of
 from realtime_tts.session.utterance import SendAudio, SendSentenceDone
@@ -39,7 +41,7 @@ class Harness:
         self.extended: list[Extend] = []
         self.ended_streams: list[str] = []
         self.fetching: list[str] = []
-        self.routed: dict[str, int] = {}
+        self.sent_samples: dict[str, int] = {}
         self.playout_end_s = 0.0
         self.reads = True
         """Whether the client takes what is sent."""
@@ -86,15 +88,15 @@ class Harness:
                     self.submitted.append(request)
                 case Extend():
                     self.extended.append(command)
-                case CancelRequest(request_id=request_id):
+                case Cancel(request_id=request_id):
                     self.cancelled.append(request_id)
                 case EndStream(stream_id=stream_id):
                     self.ended_streams.append(stream_id)
-                case Routed(request_id=request_id, samples=samples, playout_end_s=playout_end_s):
-                    self.routed[request_id] = self.routed.get(request_id, 0) + samples
-                    self.playout_end_s = playout_end_s
-                case Playout(playout_end_s=playout_end_s):
-                    self.playout_end_s = playout_end_s
+                case AudioSent(request_id=request_id, samples=samples, lead_s=lead_s):
+                    self.sent_samples[request_id] = self.sent_samples.get(request_id, 0) + samples
+                    self.playout_end_s = self.now_s + lead_s
+                case PlayoutEnd(lead_s=lead_s):
+                    self.playout_end_s = self.now_s + lead_s
                 case FetchReference(ref_audio=ref_audio):
                     self.fetching.append(ref_audio)
         self.send()

@@ -11,7 +11,7 @@ import pytest
 
 from realtime_tts.audio.pcm import pcm_bytes
 from realtime_tts.clock import MonotonicClock, VirtualClock
-from realtime_tts.engine.api import EngineEvent, SynthesisRequest
+from realtime_tts.engine.api import EngineCommand, EngineEvent, Submit, SynthesisRequest
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import ServerStopping, SynthesisFailed
 from realtime_tts.session.limits import SessionLimits
@@ -92,7 +92,7 @@ async def test_a_sentence_goes_out_in_order_and_its_sound_is_routed_once_sent() 
             "session.done",
         ]
         assert b"".join(each for each in r.client.sent if isinstance(each, bytes)) == pcm_bytes(SOUND)
-        assert r.engine.routed_samples == {"sid/0": len(SOUND)}
+        assert r.engine.sent_samples == {"sid/0": len(SOUND)}
         r.client.hangs_up()
         await r.over()
 
@@ -129,7 +129,7 @@ async def test_sound_that_is_not_sent_is_not_routed_and_brings_no_further_senten
             r.engine.speak(number, SOUND)
             r.engine.finish(number)
         await asyncio.sleep(0)
-        assert r.engine.routed_samples == {}
+        assert r.engine.sent_samples == {}
         assert len(r.engine.requests) == 2
         r.client.reads.set()
         await r.submitted(3)
@@ -345,8 +345,9 @@ async def test_a_bug_in_sending_ends_this_session_with_1011_too(caplog: pytest.L
 
 async def test_an_engine_that_refuses_by_raising_ends_the_session_with_1011(caplog: pytest.LogCaptureFixture) -> None:
     class Buggy(FakeEngine):
-        def submit(self, request: SynthesisRequest, sink: object) -> None:
-            raise RuntimeError("secret")
+        def send(self, command: EngineCommand, sink: object = None) -> None:
+            if isinstance(command, Submit):
+                raise RuntimeError("secret")
 
     async with rig(engine=Buggy()) as r:
         r.says("Hello.")
@@ -385,7 +386,7 @@ async def test_events_that_come_after_the_end_change_nothing() -> None:
     class Late(FakeEngine):
         """Its cancels take a while, as a real engine's do."""
 
-        def cancel(self, request_id: str) -> None:
+        def _cancel(self, request_id: str) -> None:
             self.cancelled.append(request_id)
 
     engine = Late()

@@ -82,5 +82,5 @@ def test_a_model_without_a_pace_is_stretched_and_every_time_with_it() -> None:
     harness.carry_out(harness.session.on_engine(AudioReady(harness.submitted[0].request_id, samples), 0.0))
     harness.finish(harness.submitted[0])
     assert harness.of(AudioDone)[0].samples == pytest.approx(len(samples) / 2, abs=1)
-    assert harness.routed == {harness.submitted[0].request_id: len(samples)}
+    assert harness.sent_samples == {harness.submitted[0].request_id: len(samples)}
     assert len(harness.of(AudioStart)) == 1

@@ -27,7 +27,7 @@ from realtime_tts.audio.pcm import pcm_samples
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.api import Reference
 from realtime_tts.engine.config import EngineConfig
-from realtime_tts.engine.executors.engine_thread import EngineWorker
+from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model, StageInput
 from realtime_tts.errors import Overloaded, RealtimeTTSError
@@ -48,7 +48,7 @@ LONG_TEXT = "This sentence is spoken again and again. " * 300
 class Places:
     """What the server does for every session: counts it, and may refuse it."""
 
-    def __init__(self, engine: EngineWorker, limits: SessionLimits, references: References) -> None:
+    def __init__(self, engine: EngineThread, limits: SessionLimits, references: References) -> None:
         self.refusal: Exception | None = None
         self.connections: set[Connection] = set()
         self.sessions = 0
@@ -74,7 +74,7 @@ class Places:
 class Served:
     """A running server, and what a test looks at."""
 
-    def __init__(self, url: str, engine: EngineWorker, places: Places, model: Model) -> None:
+    def __init__(self, url: str, engine: EngineThread, places: Places, model: Model) -> None:
         self.url = url
         self.engine = engine
         self.places = places
@@ -113,7 +113,7 @@ async def serving(
     """`before` is called with each batch of the Talker."""
     model = model or tone.build()
     watched = model if before is None else wrapped(model, "talker", before)
-    engine = EngineWorker(watched, MonotonicClock(), config=config)
+    engine = EngineThread(watched, MonotonicClock(), config=config)
     engine.start()
     places = Places(engine, session_limits or SessionLimits(), References(store))
     app = web.Application()
