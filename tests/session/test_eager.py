@@ -43,10 +43,10 @@ async def test_errors_are_raised_at_once_or_by_the_rest() -> None:
 async def test_a_cancel_reaches_the_rest() -> None:
     cancelled = False
 
-    async def wait() -> int:
+    async def wait() -> None:
         nonlocal cancelled
         try:
-            return await asyncio.get_running_loop().create_future()
+            await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError:
             cancelled = True
             raise
