@@ -20,7 +20,7 @@ from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import ServerWarning, printable
 from realtime_tts.session.outputs import Close, Command, Send
 from realtime_tts.session.playback_queue import Track
-from realtime_tts.session.settings import AUTO, SessionSettings, primary_language
+from realtime_tts.session.settings import SessionSettings
 from realtime_tts.session.utterance import (
     SendAudio,
     SendFailure,
@@ -33,7 +33,9 @@ from realtime_tts.session.utterance import (
     Utterance,
 )
 from realtime_tts.text.cleaner import TextCleaner
-from realtime_tts.text.splitter import Sentence, SentenceSplitter, is_speakable
+from realtime_tts.text.languages import AUTO
+from realtime_tts.text.splitter import Sentence, SentenceSplitter
+from realtime_tts.text.unicode import is_speakable
 
 BLOCK_CHARS = 4096
 """Of text that are cut into sentences at a time: 5 to 20 ms of work for sentences of one letter."""
@@ -245,7 +247,7 @@ class Dialogue:
             settings=settings,
             cleaner=TextCleaner(settings.text_filters),
             splitter=SentenceSplitter(
-                language=primary_language(language),
+                language=language,
                 max_chars=self._limits.max_sentence_chars,
                 granularity=settings.split_granularity,
             ),

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from realtime_tts.engine.api import Extend, ModelInfo, SynthesisRequest
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.outputs import Command
-from realtime_tts.session.settings import AUTO, primary_language
 from realtime_tts.session.utterance import SentenceJob, Utterance
-from realtime_tts.text.pronunciations import Respelled
+from realtime_tts.text.languages import AUTO, primary_language
+from realtime_tts.text.offsets import AlignedText
 from realtime_tts.text.splitter import Sentence
 
 MAX_RESPELLED = 4
@@ -33,7 +33,7 @@ class JobMaker:
         settings = utterance.settings
         respelled = settings.pronunciations.respell(sentence.text)
         if len(respelled.text) > MAX_RESPELLED * self._limits.max_sentence_chars:
-            respelled = Respelled(sentence.text)  # it would be more than the model was asked to be ready for
+            respelled = AlignedText.of(sentence.text)  # it would be more than the model was asked to be ready for
         has_speed = "speed" in self._info.fields
         request = SynthesisRequest(
             request_id=f"{self._session_id}/{self._requests}",
@@ -56,7 +56,7 @@ class JobMaker:
         job = SentenceJob(
             index=utterance.total_sentences,
             sentence=sentence,
-            sources=_sources(utterance, sentence),
+            offsets=utterance.cleaner.offsets_of(sentence.start, sentence.end),
             respelled=respelled,
             utterance=utterance,
             request=request,
@@ -77,7 +77,8 @@ def grow(job: SentenceJob, sentence: Sentence, *, complete: bool) -> Iterator[Co
     more = sentence.text[len(known) :]
     if more or complete:
         job.sentence = sentence
-        job.respelled = Respelled(sentence.text)
+        job.offsets = job.utterance.cleaner.offsets_of(sentence.start, sentence.end)
+        job.respelled = AlignedText.of(sentence.text)
         yield Extend(job.request.request_id, _LINE_BREAK.sub(" ", more), complete)
 
 
@@ -85,11 +86,3 @@ def complete(job: SentenceJob, sentence: Sentence, now_s: float) -> Iterator[Com
     """All of a sentence that was begun has come."""
     job.closed_s = now_s
     yield from grow(job, sentence, complete=True)
-    job.sources = _sources(job.utterance, sentence)
-
-
-def _sources(utterance: Utterance, sentence: Sentence) -> tuple[int, ...] | None:
-    if not utterance.settings.text_filters:
-        return None
-    cleaner, start = utterance.cleaner, sentence.start
-    return (*(cleaner.source(start + at) for at in range(len(sentence.text))), cleaner.source_end(sentence.end))

@@ -14,7 +14,7 @@ from realtime_tts.errors import RealtimeTTSError
 from realtime_tts.session.framing import FrameHeader
 from realtime_tts.session.settings import SessionSettings
 from realtime_tts.text.cleaner import TextCleaner
-from realtime_tts.text.pronunciations import Respelled
+from realtime_tts.text.offsets import AlignedText, OffsetMap
 from realtime_tts.text.splitter import Sentence, SentenceSplitter
 
 AUDIBLE = 10 ** (-40 / 20)
@@ -123,10 +123,9 @@ class SentenceJob:
     index: int
     sentence: Sentence
     """Its offsets are those of the text as cleaned."""
-    sources: tuple[int, ...] | None
-    """For each character of the sentence, and its end, where it came from in the text as received; None where that
-    is the same."""
-    respelled: Respelled
+    offsets: OffsetMap
+    """For each of these characters, where it came from in the text as received."""
+    respelled: AlignedText
     utterance: Utterance
     request: SynthesisRequest
     model_rate_hz: int
@@ -309,11 +308,9 @@ class SentenceJob:
 
     def source(self, offset: int) -> int:
         """Where the character at `offset` of the sentence came from in the text as received."""
-        if offset >= len(self.sentence.text):
-            return self.sentence.end if self.sources is None else self.sources[-1]
-        if self.sources is None:
-            return min(self.sentence.start + offset, self.sentence.end)
-        return self.sources[offset]
+        # A surrogate pair received as two characters is one of the sentence, so its end may come early.
+        at_end = offset >= len(self.sentence.text)
+        return self.offsets.source_end(self.offsets.length) if at_end else self.offsets.source(offset)
 
     def word_span(self, word: Word) -> tuple[int, int]:
         """A word of the request, as characters of the sentence."""

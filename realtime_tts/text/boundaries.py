@@ -6,7 +6,7 @@ alike.
 """
 
 import re
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 import sentencex
 
@@ -39,7 +39,8 @@ ITEM = re.compile(r"\s*(?:[^\w\s]\s|\W?\d{1,4}[.)\]:-])")
 # before a mark ("A\u2028."), and refuses lone surrogates.
 _ODD_SPACE = re.compile(r"[^\S ]")
 # sentencex takes these words for abbreviations alone (number, Maine, Illinois…), and ends no sentence after them.
-_AFTER_PLAIN_WORD = "|".join(rf"(?<=(?<![\w.]){word}\.)" for word in ALSO_WORDS)
+_SAME_LENGTH = [any_of(words) for _, words in groupby(sorted(ALSO_WORDS, key=len), key=len)]  # as a lookbehind needs
+_AFTER_PLAIN_WORD = "|".join(rf"(?<=(?<![\w.])(?:{words})\.)" for words in _SAME_LENGTH)
 _PLAIN_WORD_STOP = re.compile(rf"\.(?:{_AFTER_PLAIN_WORD})(?=\s+[\"'“‘(]?[A-Z])(?!\s+\w*\d)")
 
 _ITEM_NUMBER = r"^\s*\(?(?:\d{1,3}|[A-Za-z])[.)]\s*$"
@@ -48,10 +49,12 @@ _ORDINAL = r"(?<![\w.,])\d{1,2}\.\s*$"
 _ORDINAL_LANGUAGES = frozenset(
     ("bs", "cs", "da", "de", "et", "fi", "hr", "hu", "is", "lv", "nb", "nn", "no", "pl", "sk", "sl", "sr", "tr")
 )
-_NEVER_LAST = rf"(?<![\w.])(?:{any_of(NEVER_LAST)})\s*$"
+_NEVER_LAST = re.compile(rf"(?<![\w.])(?:{any_of(NEVER_LAST)})$")
 
 # sentencex takes these for closers before their partner was received: "Non ? « Oui", "five o'clock. 'Tis late".
 _OPENER = re.compile(r"(?<=\s)(?:[«‹„“‘(\[{¿¡]\s*|['\"])$")
+
+_LOOK_BACK_CHARS = 40  # for what is just before a boundary: these words, and white space
 
 
 class SentenceBoundaries:
@@ -83,7 +86,7 @@ class SentenceBoundaries:
             return []
         ends = [context + end for end in accumulate(map(len, segments))][:-1]
         if PAIRED.search(window):
-            openers = [_OPENER.search(window, max(0, end - 40), end) for end in ends]
+            openers = [_OPENER.search(window, max(0, end - _LOOK_BACK_CHARS), end) for end in ends]
             ends = sorted({opener.start() if opener else end for opener, end in zip(openers, ends, strict=True)})
         return [end for end in ends if not self._continues(window, end)]
 
@@ -91,6 +94,10 @@ class SentenceBoundaries:
         """Whether the sentence goes on at `end`, although sentencex ends it."""
         if self._not_an_end.search(window, 0, end):
             return True
+        if self._language == "en":
+            last_words = window[max(0, end - _LOOK_BACK_CHARS) : end].rstrip()
+            if last_words.endswith(NEVER_LAST) and _NEVER_LAST.search(last_words):
+                return True
         # Nothing between mark and word: "Node.JS", "?name=X".
         before, after = window[end - 1], window[end]
         return (before == "．" or (before.isascii() and not before.isspace())) and (after.isalnum() or after == "_")
@@ -98,7 +105,9 @@ class SentenceBoundaries:
 
 def _not_an_end(language: str) -> re.Pattern[str]:
     """Matches text after which a sentence continues, although sentencex ends it."""
-    patterns = [_ITEM_NUMBER, _NEVER_LAST if language == "en" else _INITIAL]
+    patterns = [_ITEM_NUMBER]
+    if language != "en":
+        patterns.append(_INITIAL)
     if language in _ORDINAL_LANGUAGES:
         patterns.append(_ORDINAL)
     return re.compile("|".join(patterns))

@@ -51,44 +51,46 @@ class TextCleaner:
     """The clean-up of one utterance's text.  Time is linear in it; at most some 2000 characters are held back."""
 
     def __init__(self, filters: frozenset[TextFilter]) -> None:
-        self._remover = _MarkupRemover(filters) if filters else None
+        self._markup = _Markup(filters) if filters else None
 
     def push(self, text: str) -> str:
         """Takes more of the text; returns the clean text that is now certain."""
-        return text if self._remover is None else self._remover.push(text)
+        markup = self._markup
+        return text if markup is None else markup.scanner.run(text, markup.step)
 
     def flush(self) -> str:
         """What is held back, as if the text ended here.  More may follow: an open block of code stays open."""
-        return "" if self._remover is None else self._remover.flush()
+        markup = self._markup
+        return "" if markup is None else markup.scanner.run("", markup.step, final=True)
 
     @property
     def held_chars(self) -> int:
         """Characters received that are not decided yet."""
-        return 0 if self._remover is None else self._remover.scanner.held_chars
+        return 0 if self._markup is None else self._markup.scanner.held_chars
 
     def source(self, offset: int) -> int:
         """Where the character at `offset` of the clean text came from, in the text as received."""
-        return offset if self._remover is None else self._remover.scanner.offsets.source(offset)
+        return offset if self._markup is None else self._markup.scanner.offsets.source(offset)
 
     def source_end(self, offset: int) -> int:
         """For the exclusive end of a span: the end of what became the character at `offset - 1`."""
-        return offset if self._remover is None else self._remover.scanner.offsets.source_end(offset)
+        return offset if self._markup is None else self._markup.scanner.offsets.source_end(offset)
 
     def offsets_of(self, start: int, end: int) -> OffsetMap:
-        """The offset map of the clean text's characters `[start, end)`, which remains valid when they are forgotten."""
-        if self._remover is not None:
-            return self._remover.scanner.offsets.part(start, end)
+        """The offset map of the clean text's characters `[start, end)`.  It remains valid when they are forgotten."""
+        if self._markup is not None:
+            return self._markup.scanner.offsets.part(start, end)
         offsets = OffsetMap(start)
         offsets.append_copy(start, end - start)
         return offsets
 
     def forget(self, offset: int) -> None:
         """Frees the memory of what precedes `offset` of the clean text, which is not looked up afterwards."""
-        if self._remover is not None:
-            self._remover.scanner.offsets.forget(offset)
+        if self._markup is not None:
+            self._markup.scanner.offsets.forget(offset)
 
 
-class _MarkupRemover:
+class _Markup:
     """The kinds of mark-up, each with the characters that may start it."""
 
     def __init__(self, filters: frozenset[TextFilter]) -> None:
@@ -118,35 +120,16 @@ class _MarkupRemover:
         handlers |= dict.fromkeys("hHfFwW", links.on_url)
         return handlers
 
-    def push(self, text: str) -> str:
-        self.scanner.feed(text)
-        return self.scanner.run(self._step, self._leave_inner_text, final=False)
-
-    def flush(self) -> str:
-        clean = self.scanner.run(self._step, self._leave_inner_text, final=True)
-        self._leave_inner_text()
-        return clean
-
-    def _step(self) -> None:
-        scanner = self.scanner
-        if self._tags.in_unspoken:
-            self._tags.step_unspoken()
-        elif self._code.in_block:
-            self._code.step_block()
-        elif self._links.in_url:
-            self._links.step_url()
-        elif self._emoji.after_picture:
-            self._emoji.step_picture()
-        elif self._line.at_start:
+    def step(self) -> None:
+        """Keeps prose up to what may be mark-up, and lets that kind of mark-up decide."""
+        scanner, line = self.scanner, self._line
+        if line.at_start:
             self._blocks.on_line_start()
-        else:
-            found = _special(self._filters, self._line.mode).search(scanner.text, scanner.at, scanner.limit)
-            scanner.keep(found.start() if found else scanner.limit)
-            if found:
-                self._handlers.get(scanner.text[scanner.at], self._emoji.on_picture)()
-
-    def _leave_inner_text(self) -> None:
-        self._emoji.after_picture = self._links.in_url = False
+            return
+        found = _special(self._filters, line.mode).search(scanner.text, scanner.at, scanner.limit)
+        scanner.keep(found.start() if found else scanner.limit)
+        if found:
+            self._handlers.get(scanner.text[scanner.at], self._emoji.on_picture)()
 
 
 @cache

@@ -1,6 +1,6 @@
 """Offset map: for each character of a rewritten text, the span of the original text that it stands for."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 
@@ -45,17 +45,23 @@ class OffsetMap:
     def append_part(self, other: "OffsetMap", start: int, end: int) -> None:
         """Appends what `other` records of its characters `[start, end)`."""
         end = min(end, other.length)
-        run = bisect_right(other._starts, start) - 1
-        while start < end:
-            run_end = other._starts[run + 1] if run + 1 < len(other._starts) else other.length
-            chars = min(end, run_end) - start
-            source, source_end = other._sources[run], other._ends[run]
-            if source_end is None:
-                self.append_copy(source + start - other._starts[run], chars)
-            else:
-                self.append_replacement(source, source_end, chars)
-            start += chars
-            run += 1
+        if start >= end:
+            return
+        first = bisect_right(other._starts, start) - 1
+        stop = bisect_left(other._starts, end)
+        rest = other._starts[first + 1 : stop]
+        # The first run may continue the last one here; those after it are copied as they are.
+        chars = (rest[0] if rest else end) - start
+        source, source_end = other._sources[first], other._ends[first]
+        if source_end is None:
+            self.append_copy(source + start - other._starts[first], chars)
+        else:
+            self.append_replacement(source, source_end, chars)
+        if rest:
+            self._starts += [self.length + each - rest[0] for each in rest]
+            self._sources += other._sources[first + 1 : stop]
+            self._ends += other._ends[first + 1 : stop]
+            self.length += end - rest[0]
 
     def append_spread(self, other: "OffsetMap", start: int, end: int, chars: int) -> None:
         """Appends `chars` characters, spread evenly over those that `other` has in `[start, end)`.
@@ -66,10 +72,13 @@ class OffsetMap:
             start = max(0, start - 1)
             end = start + 1
         replaced = end - start
-        for index in range(chars):
-            first = start + index * replaced // chars
-            last = max(first + 1, start + (index + 1) * replaced // chars)
-            self.append_replacement(other.source(first), other.source_end(last), 1)
+        index = 0
+        while index < chars:
+            first = index * replaced // chars
+            last = max(first + 1, (index + 1) * replaced // chars)
+            following = max(index + 1, -(-(first + 1) * chars // replaced))  # the first that stands for others
+            self.append_replacement(other.source(start + first), other.source_end(start + last), following - index)
+            index = following
 
     def part(self, start: int, end: int) -> "OffsetMap":
         """The map of the characters `[start, end)` alone."""

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable
-from os.path import commonprefix
 from typing import NamedTuple
 
 from realtime_tts.text.offsets import AlignedText, OffsetMap
@@ -35,32 +34,43 @@ def any_of(words: Iterable[str]) -> str:
 def apply_rules(text: AlignedText, rules: Iterable[Rule]) -> AlignedText:
     """The text after all rules, one after the other."""
     for each in rules:
-        text = _rewritten(text, each)
+        edits = [
+            (match.start(), match.end(), replacement)
+            for match in each.pattern.finditer(text.text)
+            if (replacement := each.replace(match)) != match[0]
+        ]
+        if edits:
+            text = _edited(text, edits)
     return text
 
 
-def _rewritten(aligned: AlignedText, each: Rule) -> AlignedText:
+def _edited(aligned: AlignedText, edits: list[tuple[int, int, str]]) -> AlignedText:
+    """The text with a replacement for each `[start, end)`, in order."""
     text = aligned.text
     parts: list[str] = []
     offsets = OffsetMap(aligned.offsets.origin)
     done = 0
-    for match in each.pattern.finditer(text):
-        written, replacement = match[0], each.replace(match)
-        if replacement == written:
-            continue
-        start, end = match.span()
+    for start, end, replacement in edits:
         # What both begin and end with is the same text.  What lies between is spread over what it replaces, so that
         # of "Nov 29th" the "twenty ninth" stands for "29th".
-        same = len(commonprefix((written, replacement)))
-        longest_tail = min(len(written), len(replacement)) - same
-        same_tail = min(longest_tail, len(commonprefix((written[::-1], replacement[::-1]))))
+        written = text[start:end]
+        same = _common_start(written, replacement)
+        same_tail = min(_common_start(written[::-1], replacement[::-1]), min(len(written), len(replacement)) - same)
         offsets.append_part(aligned.offsets, done, start + same)
         offsets.append_spread(aligned.offsets, start + same, end - same_tail, len(replacement) - same - same_tail)
         offsets.append_part(aligned.offsets, end - same_tail, end)
         parts += (text[done:start], replacement)
         done = end
-    if not parts:
-        return aligned
     parts.append(text[done:])
     offsets.append_part(aligned.offsets, done, len(text))
     return AlignedText("".join(parts), offsets)
+
+
+def _common_start(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    length = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        length += 1
+    return length

@@ -27,6 +27,9 @@ class TextScanner:
         self.limit = 1
         self.final = False
         """Nothing follows text[limit]: the text ends there, or the text of a link."""
+        self.inside: Callable[[], None] | None = None
+        """The next step, inside of something that has started: an address, a block of code."""
+        self._leave_at_text_end = False
         self._origin = -1  # text[1] was received at origin + 1
         self._out: list[str] = []
         self._last = ""  # character of the clean text
@@ -43,34 +46,46 @@ class TextScanner:
     def in_link_text(self) -> bool:
         return bool(self._skips)
 
-    def feed(self, text: str) -> None:
-        self.text += text
+    def enter(self, step: Callable[[], None], *, leave_at_text_end: bool = False) -> None:
+        """Until `leave`, or else the end of a link's text, or of all text, every step is `step`."""
+        self.inside = step
+        self._leave_at_text_end = leave_at_text_end
 
-    def run(self, step: Callable[[], None], leave_link_text: Callable[[], None], *, final: bool) -> str:
-        """The clean text that is now certain.
+    def leave(self) -> None:
+        self.inside = None
+
+    def run(self, text: str, step: Callable[[], None], *, final: bool = False) -> str:
+        """Takes more of the text; returns the clean text that is now certain.
 
         `step` decides the start of `text[at:limit]`, or raises `NeedsMoreError` and leaves everything as it is.
-        `leave_link_text` ends what was in progress in the text of a link.
+        `final`: as if the text ended here.
         """
+        self.text += text
         try:
             while True:
                 end = self._skips[-1][0] - self._origin if self._skips else len(self.text)
                 self.limit, self.final = end, final or bool(self._skips)
                 if self.at < end:
-                    step()
+                    (self.inside or step)()
                 elif self._skips:
                     _, end, gap = self._skips.pop()
                     self.drop(end - self._origin, gap)
-                    leave_link_text()
+                    self._end_text()
                 else:
                     break
         except NeedsMoreError:
             pass
+        if final:
+            self._end_text()
         done = self.at - 1
         self.text, self._origin, self.at = self.text[done:], self._origin + done, 1
         clean = "".join(self._out)
         self._out.clear()
         return clean
+
+    def _end_text(self) -> None:
+        if self._leave_at_text_end:
+            self.inside = None
 
     # -- Looking -------------------------------------------------------------------------------------------------------
 
@@ -155,7 +170,7 @@ class TextScanner:
         self._skips.append((self._origin + start, self._origin + end, gap))
 
     def _fill_gap(self, first: str) -> bool:
-        """Keeps `first` apart from the last word where the gap requires it.  Returns whether `first` is a surplus space."""
+        """Keeps `first` apart from the last word if needed.  Returns whether `first` is a surplus space."""
         gap, self._gap = self._gap, ""
         last = self._last
         if gap in ("\n", ", ") and last not in ("", "\n"):

@@ -14,7 +14,7 @@ from realtime_tts.engine.api import Reference
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import InvalidConfig, UnknownVoice, UnsupportedFormat
 from realtime_tts.session.messages import ConfigInForce, SessionConfig
-from realtime_tts.session.settings import SessionSettings, apply_config, primary_language, uploaded_voice
+from realtime_tts.session.settings import SessionSettings, apply_config, uploaded_voice
 
 INFO = tone.info()
 DEFAULT = SessionSettings.default(INFO)
@@ -189,8 +189,3 @@ def test_what_changes_nothing_is_listed_as_ignored() -> None:
     config = SessionConfig(model="another", unknown=("seed",))
     assert apply_config(DEFAULT, config, INFO) == (DEFAULT, ("seed", "model"))
     assert apply_config(DEFAULT, SessionConfig(model="tone"), INFO) == (DEFAULT, ())
-
-
-@pytest.mark.parametrize("name", ["English", "en", "EN-us", "en_GB"])
-def test_languages_have_names_and_tags(name: str) -> None:
-    assert primary_language(name) == "en"

@@ -1,6 +1,16 @@
 """Text normaliser for English: every number, address and symbol in words that can be pronounced."""
 
-from realtime_tts.text.english import abbreviations, characters, dates, identifiers, money, numbers, symbols, units, urls
+from realtime_tts.text.english import (
+    abbreviations,
+    characters,
+    dates,
+    identifiers,
+    money,
+    numbers,
+    symbols,
+    units,
+    urls,
+)
 from realtime_tts.text.offsets import AlignedText
 from realtime_tts.text.rules import Rule, apply_rules, rule
 
@@ -16,7 +26,7 @@ _SPACING_RULES: tuple[Rule, ...] = (
     rule(r"(?<=[A-Za-z])-?(?=\d)|(?<=\d)-?(?=[A-Za-z])", " "),  # COVID-19, GPT4, 4K, 10-year
 )
 _FINISHING_RULES: tuple[Rule, ...] = (
-    rule(r"\.{3,}", "…"),
+    rule(r"\.{3,100000}", "…"),
     # Without the space it is one unknown word, which takes 50 ms to guess at.
     rule(r"(?<=\w)([;:…—!?])(?=\w)", lambda match: f"{match[1]} "),
     rule(r"(?<![A-Za-z])'(?![A-Za-z])", " "),

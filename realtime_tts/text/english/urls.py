@@ -30,7 +30,14 @@ _SPELLED = frozenset(
         *("ssh", "tcp", "ts", "tts", "tv", "txt", "udp", "ui", "uk", "url", "us", "wav", "www", "xml"),
     )
 )
-_RESPELLED = {"json": "jay son", "yaml": "yam el", "toml": "tom el", "jpeg": "JPEG", "github": "GitHub", "gmail": "gee mail"}
+_RESPELLED = {
+    "json": "jay son",
+    "yaml": "yam el",
+    "toml": "tom el",
+    "jpeg": "JPEG",
+    "github": "GitHub",
+    "gmail": "gee mail",
+}
 _TOP_LEVEL = "com|org|net|io|dev|ai|app|co|uk|de|fr|edu|gov|info|me|tv|eu|us|ca|au|nl|xyz"
 _EXTENSIONS = (
     "py|js|ts|tsx|md|txt|json|yaml|yml|toml|csv|pdf|png|jpe?g|gif|html?|css|cpp|rs|go|sh|exe|zip|gz|wav|mp3|mp4|docx?"

@@ -1,7 +1,7 @@
 """Code: inline, between backticks, and in fenced blocks."""
 
 import re
-from functools import cache
+from functools import cache, partial
 
 from realtime_tts.text import patterns
 from realtime_tts.text.markup.line import Line
@@ -15,11 +15,6 @@ class Code:
         self._line = line
         self._drop_blocks = drop_blocks
         self._ticks = 0  # of the inline code that is open
-        self._fence: tuple[re.Pattern[str], re.Pattern[str]] | None = None
-
-    @property
-    def in_block(self) -> bool:
-        return self._fence is not None
 
     def on_tick(self) -> None:
         scanner, line = self._scanner, self._line
@@ -52,23 +47,22 @@ class Code:
         found = self._scanner.look(fence, head, patterns.MAX_FENCE_CHARS)
         if found is None:
             return False
-        self._fence = _closing_fence(found[1][0], len(found[1]))
+        closing, closing_head = _closing_fence(found[1][0], len(found[1]))
+        self._scanner.enter(partial(self._step_block, closing, closing_head))
         self._line.at_start = False
         self._line.mode = "plain"
         self._scanner.drop(found.end(), "\n")
         return True
 
-    def step_block(self) -> None:
+    def _step_block(self, closing: re.Pattern[str], closing_head: re.Pattern[str]) -> None:
         """Continues in a block, up to its end."""
-        assert self._fence is not None, "called in a block"
-        closing, closing_head = self._fence
         scanner = self._scanner
         decide = scanner.drop if self._drop_blocks else scanner.keep
         found = closing.search(scanner.text, scanner.at, scanner.limit)
         if found and (found.end() < scanner.limit or scanner.final):
             decide(found.start())
             scanner.drop(found.end(), "\n")
-            self._fence = None
+            scanner.leave()
             return
         held = None if scanner.final else closing_head.search(scanner.text, scanner.at, scanner.limit)
         decide(held.start() if held else scanner.limit)

@@ -8,8 +8,6 @@ class Emoji:
     def __init__(self, scanner: TextScanner, *, enabled: bool) -> None:
         self._scanner = scanner
         self._enabled = enabled
-        self.after_picture = False
-        """Whether what follows may still belong to the last picture."""
 
     def drop_picture(self) -> bool:
         """Drops the picture that is here, if there is one."""
@@ -19,14 +17,14 @@ class Emoji:
         if found is None:
             return False
         self._scanner.drop(found.end(), " ")
-        self.after_picture = True
+        self._scanner.enter(self._step_picture, leave_at_text_end=True)
         return True
 
     def on_picture(self) -> None:
         if not self.drop_picture():
             self._scanner.keep(self._scanner.at + 1)
 
-    def step_picture(self) -> None:
+    def _step_picture(self) -> None:
         """Drops what belongs to the last picture."""
         scanner = self._scanner
         if found := patterns.EMOJI_MORE.match(scanner.text, scanner.at, scanner.limit):
@@ -34,4 +32,4 @@ class Emoji:
             return
         if scanner.text[scanner.at] == "\udb40":
             scanner.char(scanner.at + 1)
-        self.after_picture = False
+        scanner.leave()

@@ -9,8 +9,6 @@ from realtime_tts.text.scanner import NeedsMoreError, TextScanner
 class Links:
     def __init__(self, scanner: TextScanner) -> None:
         self._scanner = scanner
-        self.in_url = False
-        """Whether what follows is the rest of an address, after its host."""
 
     def on_bang(self) -> None:
         scanner = self._scanner
@@ -53,7 +51,7 @@ class Links:
             return
         scanner.drop(host.start())
         scanner.keep(host.start() + len(host.group().rstrip(patterns.URL_LAST)))
-        self.in_url = True
+        scanner.enter(self._step_url, leave_at_text_end=True)
 
     def _host(self) -> re.Match[str] | None:
         """The host of the address that starts here.  Raises `NeedsMoreError` until all of it was received."""
@@ -70,7 +68,7 @@ class Links:
         host = patterns.HOST.match(scanner.text, address.end(), end) if address else None
         return host if host and host.group().rstrip(patterns.URL_LAST) else None
 
-    def step_url(self) -> None:
+    def _step_url(self) -> None:
         """Drops what follows the host, but for the punctuation of the sentence around the address."""
         scanner = self._scanner
         rest = patterns.URL_REST.match(scanner.text, scanner.at, scanner.limit)
@@ -79,4 +77,4 @@ class Links:
         scanner.drop(max(own_end, rest.end() - patterns.MAX_URL_LAST_CHARS))
         if rest.end() == scanner.limit and not scanner.final:
             raise NeedsMoreError
-        self.in_url = False
+        scanner.leave()

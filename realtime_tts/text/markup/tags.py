@@ -2,6 +2,7 @@
 
 import html
 import re
+from functools import partial
 
 from realtime_tts.text import patterns
 from realtime_tts.text.scanner import NeedsMoreError, TextScanner
@@ -12,11 +13,6 @@ class Tags:
         """Without `drop_tags` only the angle brackets around an address are dropped."""
         self._scanner = scanner
         self._drop_tags = drop_tags
-        self._closing: re.Pattern[str] | None = None  # the end of what is not spoken
-
-    @property
-    def in_unspoken(self) -> bool:
-        return self._closing is not None
 
     def on_angle(self) -> None:
         scanner = self._scanner
@@ -27,7 +23,7 @@ class Tags:
             scanner.keep(scanner.at + 1)
         elif scanner.text.startswith("<!--", scanner.at, scanner.limit):
             scanner.drop(scanner.at + 4, " ")
-            self._closing = patterns.COMMENT_END
+            scanner.enter(partial(self._step_unspoken, patterns.COMMENT_END))
         elif found := scanner.look(patterns.TAG, patterns.TAG_HEAD, patterns.MAX_TAG_CHARS):
             self._on_tag(found.group(), (found[1] or "").lower())
         else:
@@ -35,18 +31,18 @@ class Tags:
 
     def _on_tag(self, tag: str, name: str) -> None:
         if name in patterns.UNSPOKEN_TAGS and tag[1] != "/" and tag[-2] != "/":
-            self._closing = re.compile(rf"</{re.escape(name)}\s{{0,8}}>", re.IGNORECASE)
+            closing = re.compile(rf"</{re.escape(name)}\s{{0,8}}>", re.IGNORECASE)
+            self._scanner.enter(partial(self._step_unspoken, closing))
         gap = "\n" if name in patterns.BLOCK_TAGS else "" if name in patterns.INLINE_TAGS else " "
         self._scanner.drop(self._scanner.at + len(tag), gap)
 
-    def step_unspoken(self) -> None:
+    def _step_unspoken(self, closing: re.Pattern[str]) -> None:
         """Drops the content of a comment, or of a tag whose content is not spoken."""
-        assert self._closing is not None, "called in such content"
         scanner = self._scanner
-        found = self._closing.search(scanner.text, scanner.at, scanner.limit)
+        found = closing.search(scanner.text, scanner.at, scanner.limit)
         if found:
             scanner.drop(found.end(), " ")
-            self._closing = None
+            scanner.leave()
         elif scanner.in_link_text:
             scanner.drop(scanner.limit)
         else:

@@ -1,34 +1,27 @@
-"""Short forms are said in full where their place tells what they mean, and stay where it does not."""
+"""Abbreviations are spoken in full where their place determines what they mean, and stay elsewhere."""
 
-import pytest
+from realtime_tts.text.english.abbreviations import LETTER_RULES, RULES
+from realtime_tts.text.offsets import AlignedText
+from realtime_tts.text.rules import apply_rules
 
-from realtime_tts.engine.models.kokoro.spoken_words import EARLY_RULES, LATE_RULES
-from realtime_tts.engine.models.kokoro.traced import Traced
 
-
-@pytest.mark.parametrize(
-    ("raw", "words"),
-    [
+def test_abbreviations_are_spoken_in_full() -> None:
+    for raw, words in [
         ("Mt. Fuji", "Mount Fuji"),
-        ("Louis XIV", "Louis the fourteenth"),
-        ("Henry I think", "Henry I think"),
-        ("Part I like", "Part I like"),
-        ("World War I", "World War one"),
         ("min. 5", "minimum 5"),
         ("in 5 min. or so", "in 5 min. or so"),
         ("w/o milk, etc", "without milk, etc."),
         ("AT&T", "A T and T"),
         ("let US$ be", "let US$ be"),
         ("p. 7", "page 7"),
-    ],
-)
-def test_short_forms_are_said_in_full(raw: str, words: str) -> None:
-    assert Traced.of(raw).apply(EARLY_RULES).text == words
+    ]:
+        assert apply_rules(AlignedText.of(raw), RULES).text == words, raw
 
 
-@pytest.mark.parametrize(
-    ("raw", "words"),
-    [("yes/no", "yes slash no"), ("A W S", "eigh W S"), ("the letter A.", "the letter eigh."), ("A dog", "A dog")],
-)
-def test_symbols_and_single_letters_are_named(raw: str, words: str) -> None:
-    assert Traced.of(raw).apply(LATE_RULES).text == words
+def test_single_letters_have_names() -> None:
+    for raw, words in [
+        ("A W S", "eigh W S"),
+        ("the letter A.", "the letter eigh."),
+        ("A dog", "A dog"),
+    ]:
+        assert apply_rules(AlignedText.of(raw), LETTER_RULES).text == words, raw
