@@ -1,6 +1,5 @@
 """Amounts of money, and numbers with a scale, as spoken: $3.50, €1.5 million, 20 USD, 5M."""
 
-
 from realtime_tts.text.english.numbers import NUMBER, cardinal, number
 from realtime_tts.text.rules import Rule, rule
 
