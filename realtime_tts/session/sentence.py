@@ -18,9 +18,9 @@ from realtime_tts.session.events import (
     Words,
 )
 from realtime_tts.session.outbox import Outbox
-from realtime_tts.text.pronunciations import Respelled
+from realtime_tts.text.offsets import AlignedText, OffsetMap
 from realtime_tts.text.splitter import Sentence
-from realtime_tts.text.unicode import encodable
+from realtime_tts.text.unicode import without_surrogates
 
 if TYPE_CHECKING:
     from realtime_tts.session.utterance import Utterance
@@ -39,9 +39,9 @@ class SentenceState:
     index: int
     sentence: Sentence
     """Its offsets are those of the cleaned text."""
-    sources: tuple[int, ...] | None
-    """For each character of the sentence, and its end, the offset in the received text; None where both are equal."""
-    respelled: Respelled
+    offsets: OffsetMap
+    """From the sentence to the text as received."""
+    respelled: AlignedText
     utterance: "Utterance"
     request: SynthesisRequest
     sample_rate_hz: int
@@ -168,7 +168,7 @@ class SentenceState:
     def _spoken(self, word: Word) -> SpokenWord:
         start, end = self.word_span(word)
         return SpokenWord(
-            text=encodable(self.sentence.text[start:end]),
+            text=without_surrogates(self.sentence.text[start:end]),
             start_s=word.start_s / self.tempo,
             end_s=word.end_s / self.tempo,
             text_span=(self.source(start), self.source(end)),
@@ -228,11 +228,9 @@ class SentenceState:
 
     def source(self, offset: int) -> int:
         """The offset in the received text of the character at `offset` of the sentence."""
-        if offset >= len(self.sentence.text):
-            return self.sentence.end if self.sources is None else self.sources[-1]
-        if self.sources is None:
-            return min(self.sentence.start + offset, self.sentence.end)
-        return self.sources[offset]
+        # A surrogate pair received as two characters is one of the sentence, so its end may come early.
+        is_end = offset >= len(self.sentence.text)
+        return self.offsets.source_end(self.offsets.length) if is_end else self.offsets.source(offset)
 
     def word_span(self, word: Word) -> tuple[int, int]:
         """A word of the request, as characters of the sentence."""

@@ -12,8 +12,8 @@ from realtime_tts.session.request_builder import RequestBuilder, complete, exten
 from realtime_tts.session.sentence import SentenceState, audible_after
 from realtime_tts.session.settings import SessionSettings
 from realtime_tts.text.cleaner import TextCleaner
-from realtime_tts.text.splitter import Sentence, SentenceSplitter, is_speakable
-from realtime_tts.text.unicode import printable
+from realtime_tts.text.splitter import Sentence, SentenceSplitter
+from realtime_tts.text.unicode import is_speakable, printable
 
 BLOCK_CHARS = 4096
 """Characters split into sentences at a time: 5 to 20 ms of work for sentences of one letter."""

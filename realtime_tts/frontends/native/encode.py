@@ -46,7 +46,7 @@ from realtime_tts.session.events import (
 )
 from realtime_tts.session.frontend import Frame
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.text.unicode import encodable
+from realtime_tts.text.unicode import without_surrogates
 
 
 @dataclass(slots=True)
@@ -321,8 +321,8 @@ def _cancelled(event: Cancelled) -> AudioCancelled:
     return AudioCancelled(
         sentence_index=event.sentence_index,
         utterance_index=event.utterance_index,
-        text_spoken=encodable(event.text_spoken),
-        text_remaining=encodable(event.text_remaining),
+        text_spoken=without_surrogates(event.text_spoken),
+        text_remaining=without_surrogates(event.text_remaining),
         audio_sent_ms=_ms(event.audio_sent_s),
         audio_played_ms=_ms(event.audio_played_s),
         source=event.source,

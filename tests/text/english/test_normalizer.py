@@ -1,16 +1,19 @@
-"""Whatever a person or a language model writes is turned into words that can be pronounced."""
+"""Anything that a person or a language model writes becomes words that can be pronounced."""
 
 import re
 import unicodedata
-from collections.abc import Callable
-from timeit import timeit
+from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.engine.models.kokoro.normalise import normalise
+from realtime_tts.text.english.normalizer import RULES, normalize
+from realtime_tts.text.offsets import AlignedText
 
+WRITTEN = st.text(
+    alphabet=st.one_of(st.characters(), st.sampled_from("aA1 .,:/-_@#$%'\"()+=~½é😀\n°kmv—")), max_size=200
+)
 # One row for each thing that people send to a voice assistant.  The rules' own tests hold their corner cases.
 SPOKEN = [
     ("Hello, world!", "Hello, world!"),
@@ -98,38 +101,68 @@ SPOKEN = [
     ("你好", ""),
 ]
 
-# What would make a careless pattern try every length from every start.
-HOSTILE = [
-    "a",
-    "1",
-    "1,",
-    "a.",
-    "a@",
-    "/",
-    "1-",
-    "$1",
-    "_",
-    "a_",
-    "http://",
-    "a'",
-    "(",
-    "1:",
-    "Jan 1 ",
-    "A ",
-    " ",
-    "½",
-    "1 1/",
+# Each word that is spoken, and the written word that it stands for.
+ALIGNED = [
+    ("It is $5.20 now", "It=It is=is five=$5.20 dollars=$5.20 and=$5.20 twenty=$5.20 cents=$5.20 now=now"),
+    ("on Nov 29th.", "on=on November=Nov twenty=29th. ninth.=29th."),
+    ("Henry VIII ran", "Henry=Henry the=VIII eighth=VIII ran=ran"),
+    ("😀 e.g. this", "for=e.g. example=e.g. this=this"),
+    ("3 GB of it", "three=3 gigabytes=GB of=of it=it"),
+    ("see example.com.", "see=see example=example.com. dot=example.com. com.=example.com."),
+    ("2 + 2", "two=2 plus=+ two=2"),
+    ("wait — no", "wait=wait —=— no=no"),
 ]
 
+HOSTILE = (
+    *(
+        "a",
+        "1",
+        "1,",
+        "a.",
+        "a@",
+        "/",
+        "1-",
+        "$1",
+        "_",
+        "a_",
+        "http://",
+        "a'",
+        "(",
+        "1:",
+        "Jan 1 ",
+        "A ",
+        " ",
+        "½",
+        "1 1/",
+    ),
+)
+"""With each of these, repeated, a careless pattern tries every length from every start."""
 
-@pytest.mark.parametrize(("raw", "words"), SPOKEN, ids=[raw or "nothing" for raw, _ in SPOKEN])
-def test_what_is_written_is_said_in_words(raw: str, words: str) -> None:
-    assert normalise(raw) == words
+
+def spoken(text: str) -> str:
+    return normalize(AlignedText.of(text)).text
 
 
-@given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("aA1 .,:/-_@#$%'\"()+=~½é😀\n°kmv—")), max_size=200))
+def word_pairs(text: str) -> list[tuple[str, str]]:
+    """Each word that is spoken, and the written word that it stands for."""
+    words = normalize(AlignedText.of(text))
+    written = [match.span() for match in re.finditer(r"\S+", text)]
+    pairs = []
+    for match in re.finditer(r"\S+", words.text):
+        source = words.source(match.start())
+        start, end = next(span for span in written if span[1] > source)
+        pairs.append((match[0], text[start:end]))
+    return pairs
+
+
+def test_written_text_becomes_words() -> None:
+    for raw, words in SPOKEN:
+        assert spoken(raw) == words, raw
+
+
+@given(WRITTEN)
 def test_any_text_becomes_words_without_digits(text: str) -> None:
-    words = normalise(text)
+    words = spoken(text)
     assert not any(unicodedata.category(character) == "Nd" for character in words)
     assert words == words.strip()
     assert max((len(word) for word in words.split()), default=0) <= 41
@@ -143,16 +176,50 @@ def test_any_text_becomes_words_without_digits(text: str) -> None:
         max_size=30,
     )
 )
+@settings(max_examples=40)
 def test_plain_words_stay_as_they_are(words: list[str]) -> None:
-    assert normalise(" ".join(words)) == " ".join(words)
+    assert spoken(" ".join(words)) == " ".join(words)
 
 
-@pytest.mark.parametrize("unit", HOSTILE)
-def test_time_grows_with_the_length_alone(unit: str) -> None:
-    def seconds(length: int) -> float:
-        text = (unit * length)[:length]
-        call: Callable[[], str] = lambda: normalise(text)  # noqa: E731
-        return min(timeit(call, number=1) for _ in range(3))
+@given(WRITTEN)
+def test_offsets_stay_in_the_text_and_in_order(text: str) -> None:
+    words = normalize(AlignedText.of(text))
+    ends = [words.source_end(at + 1) for at in range(len(words.text))]
+    assert words.sources == sorted(words.sources)
+    assert ends == sorted(ends)
+    assert all(0 <= start < end <= len(text) for start, end in zip(words.sources, ends, strict=True))
 
-    # Eight times the text: eight times the time when linear, 64 when quadratic.
-    assert seconds(16_000) < 24 * seconds(2_000) + 0.02
+
+@given(
+    st.lists(st.sampled_from(["plain", "words", "don't", "café", "“quoted”"]), max_size=12),
+    st.text(" \n\t", max_size=3),
+)
+@settings(max_examples=40)
+def test_a_word_that_no_rule_changes_stands_for_itself(words: list[str], gap: str) -> None:
+    text = f"{gap} ".join(words)
+    assert [written for _, written in word_pairs(text)] == words
+
+
+def test_words_stand_for_what_they_replace() -> None:
+    for text, pairs in ALIGNED:
+        assert word_pairs(text) == [tuple(pair.split("=")) for pair in pairs.split(" ")], text
+
+
+def unbounded_repeats(pattern: str) -> Iterator[str]:
+    """Repetitions without an upper bound, outside of character classes."""
+    bare = re.sub(r"\\.", "x", pattern)
+    bare = re.sub(r"\[\]?[^\]]*\]", "x", bare)
+    yield from re.findall(r"[*+]\+?|\{\d+,\}", bare)
+
+
+def test_no_rule_repeats_without_bound() -> None:
+    assert list(unbounded_repeats(r"a*[b+]c\+d{2,}")) == ["*", "{2,}"]
+    for rule in RULES:
+        assert not list(unbounded_repeats(rule.pattern.pattern)), rule.pattern.pattern
+
+
+@pytest.mark.slow
+def test_long_repetitions_are_read_in_linear_time() -> None:
+    """A pattern of quadratic time makes this test many times slower."""
+    for unit in HOSTILE:
+        spoken((unit * 16_000)[:16_000])

@@ -1,16 +1,16 @@
-"""Dates and times as they are said: 2026-11-29 is "November twenty ninth, twenty twenty six", 3:30 "three thirty"."""
+"""Dates and times as spoken: 2026-11-29 is "November twenty ninth, twenty twenty six", 3:30 "three thirty"."""
 
 import re
 
-from realtime_tts.engine.models.kokoro.spoken_numbers import cardinal, ordinal, year
-from realtime_tts.engine.models.kokoro.traced import Rule, rule
+from realtime_tts.text.english.numbers import cardinal, ordinal, year
+from realtime_tts.text.rules import Rule, rule
 
-MONTHS = (
+_MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July"),
     *("August", "September", "October", "November", "December"),
 )
-_SHORT = {name[:3]: name for name in MONTHS} | {"Sept": "September"}
-_MONTH = "(" + "|".join([*MONTHS, "Sept", *(name[:3] for name in MONTHS if name != "May")]) + r")\b\.?"
+_SHORT = {name[:3]: name for name in _MONTHS} | {"Sept": "September"}
+_MONTH = "(" + "|".join([*_MONTHS, "Sept", *(name[:3] for name in _MONTHS if name != "May")]) + r")\b\.?"
 _WEEKDAYS = {
     "Mon": "Monday",
     "Tue": "Tuesday",
@@ -32,8 +32,8 @@ def _month(name: str) -> str:
 def _date(month: int, day: int, year_text: str | None, otherwise: str) -> str:
     if not (1 <= month <= 12 and 1 <= day <= 31):
         return otherwise
-    said = f"{MONTHS[month - 1]} {ordinal(day)}"
-    return f"{said}, {year(year_text)}" if year_text else said
+    spoken = f"{_MONTHS[month - 1]} {ordinal(day)}"
+    return f"{spoken}, {year(year_text)}" if year_text else spoken
 
 
 def _numeric_date(match: re.Match[str]) -> str:
@@ -68,11 +68,11 @@ def _clock(match: re.Match[str]) -> str:
 
 
 def _half(written: str | None) -> str:
-    """a.m. or p.m., the dots being how the dictionary writes them."""
+    """a.m. or p.m., with dots as in the dictionary of the voice."""
     return f" {written[0].lower()}.m." if written else ""
 
 
-# The last dot of "p.m." belongs to it, and so is not taken for the end of a sentence.
+# The last dot of "p.m." belongs to it, and does not end a sentence.
 _HALF_DAY = r"(?:\s?([ap]\.m\.|[ap]m\b))"
 
 RULES: tuple[Rule, ...] = (
@@ -81,7 +81,7 @@ RULES: tuple[Rule, ...] = (
         lambda match: f"{match[1]}:{match[2]}",
         re.IGNORECASE,
     ),
-    # 4-5pm: only the dash goes here.
+    # 4-5pm: only the dash is replaced here.
     rule(
         r"(?<![\w.:])(\d{1,2}(?::\d\d)?\s?(?:[ap]\.?m\.?)?) ?[-–] ?(?=\d{1,2}(?::\d\d)?\s?[ap]\.?m)",
         lambda match: f"{match[1]} to ",

@@ -1,9 +1,9 @@
-"""Addresses and names from computers as they are said: "example dot com slash docs", "bob at …", "snake case"."""
+"""Addresses, file names and identifiers as spoken: "example dot com slash docs", "bob at …", "snake case"."""
 
 import re
 
-from realtime_tts.engine.models.kokoro.spoken_numbers import cardinal, digits
-from realtime_tts.engine.models.kokoro.traced import Rule, rule
+from realtime_tts.text.english.numbers import cardinal, digits
+from realtime_tts.text.rules import Rule, rule
 
 _SYMBOLS = {
     ".": "dot",
@@ -22,58 +22,22 @@ _SYMBOLS = {
 }
 _PARTS = re.compile(r"[A-Z]{2,40}(?![a-z])|[A-Z]?[a-z]{1,40}|[A-Z]|\d{1,40}|[./_@?=&#:%+~-]")
 
-# Spelled in capitals, which the dictionary reads letter by letter; "py" as a word would rhyme with "happy".
+# Spelled in capitals, which the dictionary of the voice reads letter by letter: "py" would rhyme with "happy".
 _SPELLED = frozenset(
-    [
-        "ai",
-        "io",
-        "uk",
-        "us",
-        "tv",
-        "eu",
-        "de",
-        "fr",
-        "py",
-        "js",
-        "ts",
-        "md",
-        "txt",
-        "csv",
-        "pdf",
-        "png",
-        "jpg",
-        "html",
-        "css",
-        "cpp",
-        "rs",
-        "sh",
-        "xml",
-        "sql",
-        "exe",
-        "wav",
-        "mp",
-        "gz",
-        "ui",
-        "id",
-        "api",
-        "url",
-        "http",
-        "https",
-        "www",
-        "ftp",
-        "ip",
-        "tcp",
-        "udp",
-        "dns",
-        "ssh",
-        "gpu",
-        "cpu",
-        "llm",
-        "tts",
-        "asr",
-    ]
+    (
+        *("ai", "api", "asr", "cpp", "cpu", "css", "csv", "de", "dns", "eu", "exe", "fr", "ftp", "gpu", "gz", "html"),
+        *("http", "https", "id", "io", "ip", "jpg", "js", "llm", "md", "mp", "pdf", "png", "py", "rs", "sh", "sql"),
+        *("ssh", "tcp", "ts", "tts", "tv", "txt", "udp", "ui", "uk", "url", "us", "wav", "www", "xml"),
+    )
 )
-_SAID = {"json": "jay son", "yaml": "yam el", "toml": "tom el", "jpeg": "JPEG", "github": "GitHub", "gmail": "gee mail"}
+_RESPELLED = {
+    "json": "jay son",
+    "yaml": "yam el",
+    "toml": "tom el",
+    "jpeg": "JPEG",
+    "github": "GitHub",
+    "gmail": "gee mail",
+}
 _TOP_LEVEL = "com|org|net|io|dev|ai|app|co|uk|de|fr|edu|gov|info|me|tv|eu|us|ca|au|nl|xyz"
 _EXTENSIONS = (
     "py|js|ts|tsx|md|txt|json|yaml|yml|toml|csv|pdf|png|jpe?g|gif|html?|css|cpp|rs|go|sh|exe|zip|gz|wav|mp3|mp4|docx?"
@@ -89,7 +53,7 @@ def speak(address: str) -> str:
 def spell(word: str) -> str:
     """A word of a name: "py" -> "PY", which is then read letter by letter."""
     lower = word.lower()
-    return _SAID.get(lower) or (word.upper() if lower in _SPELLED else word)
+    return _RESPELLED.get(lower) or (word.upper() if lower in _SPELLED else word)
 
 
 def _part(part: str) -> str:
@@ -107,7 +71,7 @@ def _address(match: re.Match[str]) -> str:
 
 
 def _words_of(name: str) -> str:
-    """snake_case, __init__ and main.py by their words: a listener wants the name, not its underscores."""
+    """snake_case, __init__ and main.py by their words, without the underscores."""
     return " ".join(_part(part) for part in _PARTS.findall(name) if part not in "_-")
 
 
