@@ -149,6 +149,12 @@ class InvalidRequest(RealtimeTTSError):
     code = "invalid_request"
 
 
+class ExpectationFailed(InvalidRequest):
+    """An Expect header other than `100-continue`."""
+
+    http_status = 417
+
+
 class NotFound(RealtimeTTSError):
     """No resource has this URL."""
 
@@ -191,6 +197,12 @@ class QuotaExceeded(RealtimeTTSError):
     code = "quota_exceeded"
     http_status = 429
     retryable = True
+
+
+class UnknownScheduler(RealtimeTTSError):
+    """The URL names a scheduler that no engine runs."""
+
+    code = "unknown_scheduler"
 
 
 class TokensNotNeeded(RealtimeTTSError):

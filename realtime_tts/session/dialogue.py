@@ -56,7 +56,7 @@ Outgoing: TypeAlias = Send | Sending | SendUtteranceDone | SendCancelled | Close
 class Quota(Protocol):
     """How much a client may have spoken."""
 
-    def take(self, characters: int) -> None:
+    def charge(self, characters: int) -> None:
         """Counts them.  Raises a `RealtimeTTSError` where they are more than is left; then none are counted."""
         ...
 
@@ -135,7 +135,7 @@ class Dialogue:
         if context.writing is None:
             self._may_begin(settings)
         if self._quota is not None:
-            self._quota.take(len(text))
+            self._quota.charge(len(text))
         announce()
         if context.writing is None:
             yield from self._begin_utterance(context, settings, now_s)

@@ -19,9 +19,10 @@ from aiohttp import web
 from websockets.exceptions import InvalidStatus
 
 from realtime_tts.server.access import CALLER, AccessRules
+from realtime_tts.server.api_keys import KeyStore, generate_key, key_line
 from realtime_tts.server.app import TOKEN_PATH, Server, ServerLimits, ServerOptions
-from realtime_tts.server.auth import TOKEN_PROTOCOL, KeyStore, generate_key, key_line
-from realtime_tts.server.connection_limits import DoorLimits
+from realtime_tts.server.connection_limits import ConnectionLimits
+from realtime_tts.server.tokens import TOKEN_PROTOCOL
 from realtime_tts.session.protocol import PROTOCOL, STREAM_PATH
 from tests.base_client import base_client, ws_url
 from tests.fakes import spoken_pcm, until
@@ -301,9 +302,9 @@ def open_files() -> int:
 
 
 async def test_ten_thousand_half_open_sockets_do_not_keep_an_honest_client_out() -> None:
-    door = DoorLimits(max_connections=200, header_timeout_s=60)
+    limits = ConnectionLimits(max_connections=200, header_timeout_s=60)
     with files_allowed(HALF_OPEN_SOCKETS + 2000) as allowed:
-        async with tone_server(limits=ServerLimits(door=door)) as (url, server):
+        async with tone_server(limits=ServerLimits(connection=limits)) as (url, server):
             before = open_files()
             address = (urlsplit(url).hostname, urlsplit(url).port)
             held: list[socket.socket] = []
@@ -317,23 +318,23 @@ async def test_ten_thousand_half_open_sockets_do_not_keep_an_honest_client_out()
                         await loop.sock_connect(half_open, address)
                         if number % 3 == 0:
                             await loop.sock_sendall(half_open, b"GET / HTTP/1.1\r\nHost: loc")
-                        assert server.door.open_connections <= door.max_connections
+                        assert server.connections.open_connections <= limits.max_connections
                     assert (await client.speak("Still here.")).audio == [spoken_pcm("Still here.")]
                     async with base_client(url, **STREAM) as newcomer:
                         assert (await newcomer.speak("Hello.")).audio == [spoken_pcm("Hello.")]
             finally:
                 for half_open in held:
                     half_open.close()
-            await until(lambda: server.door.open_connections == 0)
+            await until(lambda: server.connections.open_connections == 0)
             await until(lambda: open_files() <= before)
 
 
 async def test_slow_senders_of_headers_take_no_session_s_place() -> None:
-    door = DoorLimits(header_timeout_s=0.2)
-    async with tone_server(limits=ServerLimits(max_sessions=1, door=door)) as (url, server):
+    limits = ConnectionLimits(header_timeout_s=0.2)
+    async with tone_server(limits=ServerLimits(max_sessions=1, connection=limits)) as (url, server):
         answers = [bare_exchange(url, b"GET /v1/audio/speech/stream HTTP/1.1\r\nHost: loc") for _ in range(50)]
         dawdling = asyncio.gather(*answers)
         async with base_client(url, **STREAM) as client:
             assert (await client.speak("Hello.")).audio == [spoken_pcm("Hello.")]
         assert set(await dawdling) == {b""}
-        await until(lambda: server.door.open_connections == 0)
+        await until(lambda: server.connections.open_connections == 0)

@@ -388,7 +388,7 @@ async def test_a_session_that_is_refused_before_any_sound_ends_with_1013_and_the
     async with tone_server(model, config=EngineConfig(max_requests=1)) as (url, server):
         async with base_client(url, **STREAM) as speaker, base_client(url, **STREAM) as refused:
             await speaker.say(text)
-            await until(lambda: server._engine.status().active_requests == 1)
+            await until(lambda: server.engine_status().active_requests == 1)
             await refused.say("No room for this.")
             await ends(refused, "overloaded", 1013)
             utterance = await speaker.utterance()

@@ -108,7 +108,7 @@ async def test_a_thousand_disconnects_at_random_moments_leave_nothing_behind() -
     earlier = ours()  # kept alive by other tests, so that their ids stay theirs
     others = {id(each) for each in earlier}
     async with tone_server(model, ServerLimits(max_sessions=1000)) as (url, server):
-        worker = server._engine
+        worker = server.engines.default
         assert isinstance(worker, EngineThread)
 
         async def come_and_go(count: int) -> None:

@@ -39,7 +39,7 @@ async def test_what_is_being_spoken_is_spoken_to_its_end_and_the_idle_go_at_once
         async with base_client(url, **STREAM) as idle, base_client(url, **STREAM) as speaking:
             await idle.next("session.updated")
             await speaking.say(TEXT)
-            await until(lambda: server._engine.status().active_requests > 0)
+            await until(lambda: server.engine_status().active_requests > 0)
             draining = asyncio.create_task(server.drain(PATIENCE_S))
             notice = await idle.next("session.expiring")
             assert notice["reason"] == "drain"
@@ -122,7 +122,7 @@ async def test_a_request_at_work_is_waited_for() -> None:
         asking = asyncio.create_task(ask(url))
         await begun.wait()
         draining = asyncio.create_task(server.drain(PATIENCE_S))
-        await until(lambda: server._ending is not None)
+        await until(lambda: server.sessions.ending is not None)
         assert not draining.done()
         go_on.set()
         assert await asking == "done"

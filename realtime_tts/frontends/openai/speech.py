@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import json
-import math
 import re
 import secrets
 from collections import deque
@@ -20,7 +19,15 @@ from realtime_tts.audio.format import AudioFormat, Encoding
 from realtime_tts.audio.ogg import OggOpusStream
 from realtime_tts.audio.pcm import pcm_samples
 from realtime_tts.engine.api import FinishReason, ModelInfo
-from realtime_tts.errors import InvalidMessage, NothingToSpeak, TextTooLong, UnsupportedFormat
+from realtime_tts.errors import (
+    InvalidMessage,
+    NothingToSpeak,
+    RealtimeTTSError,
+    SynthesisTruncated,
+    TextTooLong,
+    UnsupportedFormat,
+)
+from realtime_tts.frontends.openai.errors import error_fields, error_response, field_of, invalid_field
 from realtime_tts.session.messages import (
     AudioDone,
     ServerError,
@@ -29,7 +36,6 @@ from realtime_tts.session.messages import (
     SessionUpdated,
     Usage,
     decode_server_message,
-    printable,
 )
 
 IGNORED_HEADER = "X-Realtime-TTS-Ignored"
@@ -41,28 +47,6 @@ TEXT_SLICE_CHARS = 8000
 
 _LENGTH_IN_FRONT = (Encoding.WAV, Encoding.FLAC)
 """Streamed, they say "unknown": players take that, and many a program that reads files does not."""
-
-_BAD_REQUEST = 400
-_STATUS = {
-    "message_too_big": 413,
-    "unsupported_media_type": 415,
-    "voice_exists": 409,
-    "voice_store_full": 507,
-    "quota_exceeded": 429,
-    "overloaded": 503,
-    "engine_unavailable": 503,
-    "server_stopping": 503,
-    "session_ending": 503,
-    "session_expired": 503,
-    "slow_client": 408,
-    "internal_error": 500,
-    "synthesis_failed": 500,
-    "synthesis_truncated": 500,
-}
-"""Of an error's code; all others tell of a bad request."""
-
-_PARAMETERS = {"unknown_voice": "voice", "text_too_long": "input", "nothing_to_speak": "input"}
-"""What an error is about, where its message does not begin with it."""
 
 _HERE_OTHERWISE = {
     *("voice", "speaker", "response_format", "sample_rate", "stream_audio"),
@@ -138,7 +122,7 @@ def make_wish(
     try:
         asked = msgspec.convert(own, SpeechRequest)
     except msgspec.ValidationError as error:
-        raise InvalidMessage(str(error)) from None
+        raise invalid_field(error) from None
     audio_format = _format(asked, info)
     sse = asked.stream_format == "sse"
     streamed = asked.stream if asked.stream is not None else audio_format.encoding not in _LENGTH_IN_FRONT
@@ -160,7 +144,8 @@ def _format(asked: SpeechRequest, info: ModelInfo) -> AudioFormat:
     name, rate_hz = asked.response_format, asked.sample_rate
     if name == "aac":
         raise UnsupportedFormat(
-            f"response_format: aac is not supported, for want of a free encoder; there are {', '.join(Encoding)}"
+            f"aac is not supported, because there is no free encoder; use one of {', '.join(Encoding)}",
+            param="response_format",
         )
     if rate_hz is None:
         rate_hz = AudioFormat.default_rate_hz(name, info.sample_rate_hz)
@@ -169,11 +154,12 @@ def _format(asked: SpeechRequest, info: ModelInfo) -> AudioFormat:
 
 def _check_text(text: str, max_chars: int) -> None:
     if not text.strip():
-        raise NothingToSpeak("input: is empty")
+        raise NothingToSpeak("is empty", param="input")
     if len(text) > max_chars:
         raise TextTooLong(
-            f"input: {len(text)} characters are more than the {max_chars} of one request in this format;"
-            " stream it, send less at a time, or speak through the WebSocket"
+            f"{len(text)} characters are more than the {max_chars} of one request in this format;"
+            " stream it, send less at a time, or use the WebSocket",
+            param="input",
         )
 
 
@@ -238,27 +224,38 @@ class SpeechTransport:
             self._request.transport.abort()
 
     def usage(self) -> Usage:
-        """Once the session has ended: what was spoken.  Raises `SpeechFailed` where it was not all of the text."""
+        """After the session: what was spoken.  Raises a `RealtimeTTSError` if it was not all of the text."""
         if self._failure is not None:
-            error = self._failure
-            retry_after_s = None if error.retry_after_ms is None else error.retry_after_ms / 1000
-            raise SpeechFailed(error.code, error.message, retry_after_s)
+            raise typed(self._failure)
         if self._done is None:
-            raise SpeechFailed("synthesis_truncated", "the speech has not come to its end")
+            raise SynthesisTruncated("the speech is not complete")
         if not self._done.usage.audio_ms:
             why = self._wordless.message if self._wordless is not None else "there are no words in it"
-            raise SpeechFailed(NothingToSpeak.code, why)
+            raise NothingToSpeak(why, param="input")
         return self._done.usage
 
 
-class SpeechFailed(Exception):
-    """A session's error, as it was told on the wire: `code` is of one of `errors.py`'s classes."""
+def typed(error: ServerError) -> RealtimeTTSError:
+    """The typed error behind an error message of the session."""
+    field, _, rest = error.message.partition(": ")
+    param = field if field in SessionConfig.__struct_fields__ else field_of(error.message)
+    result = _KINDS[error.code](rest if param == field else error.message)
+    result.param = "input" if error.code in (TextTooLong.code, NothingToSpeak.code) else param
+    result.retry_after_s = None if error.retry_after_ms is None else error.retry_after_ms / 1000
+    return result
 
-    def __init__(self, code: str, message: str, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.retry_after_s = retry_after_s
+
+def _kinds() -> dict[str, type[RealtimeTTSError]]:
+    kinds: dict[str, type[RealtimeTTSError]] = {}
+    waiting = deque(RealtimeTTSError.__subclasses__())
+    while waiting:
+        kind = waiting.popleft()
+        kinds.setdefault(kind.code, kind)
+        waiting += kind.__subclasses__()
+    return kinds
+
+
+_KINDS = _kinds()
 
 
 # -- The answer -------------------------------------------------------------------------------------------------------
@@ -299,15 +296,15 @@ class Answer:
             raise ConnectionAbortedError("the client does not read") from None
         return response
 
-    async def fail(self, code: str, message: str, retry_after_s: float | None = None) -> web.StreamResponse:
-        """Tells of an error.  After the first byte nothing but a broken connection keeps a part from looking whole."""
+    async def fail(self, error: RealtimeTTSError) -> web.StreamResponse:
+        """Sends an error.  After the first byte nothing but a broken connection keeps a part from looking whole."""
         if self._response is None:
-            return problem(code, message, retry_after_s)
+            return error_response(error)
         if not self._wish.sse:
             return self.drop()
         try:
             async with asyncio.timeout(self._write_timeout_s):
-                await self._response.write(_event({"type": "error", "error": error_fields(code, message)}))
+                await self._response.write(_event({"type": "error", "error": error_fields(error)}))
                 await self._response.write_eof()
         except (ConnectionError, TimeoutError):
             return self.drop()
@@ -353,29 +350,6 @@ class Answer:
             self._response = response
             await response.prepare(self._request)
         return self._response
-
-
-def problem(code: str, message: str, retry_after_s: float | None = None, status: int | None = None) -> web.Response:
-    """An error in OpenAI's shape; the status goes with the code."""
-    headers = {} if retry_after_s is None else {"Retry-After": str(math.ceil(retry_after_s))}
-    status = status or _STATUS.get(code, _BAD_REQUEST)
-    return web.json_response({"error": error_fields(code, message, status)}, status=status, headers=headers)
-
-
-def error_fields(code: str, message: str, status: int | None = None) -> Fields:
-    status = status or _STATUS.get(code, _BAD_REQUEST)
-    kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
-    return {"message": printable(message), "type": kind, "param": _parameter(code, message), "code": code}
-
-
-def _parameter(code: str, message: str) -> str | None:
-    """Messages name their field first, `speed: must be ...`; msgspec's last, `... - at `$.speed``."""
-    if _STATUS.get(code, _BAD_REQUEST) != _BAD_REQUEST:
-        return None
-    for place in (r"^([a-z_]+): ", r"`\$\.([a-z_]+)", r"required field `([a-z_]+)`"):
-        if named := re.search(place, message):
-            return named[1]
-    return _PARAMETERS.get(code)
 
 
 def _size_bytes(packets: list[Packet]) -> int:
