@@ -6,7 +6,7 @@ from dataclasses import replace
 from realtime_tts.engine.api import EngineHandle, EngineStatus
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.errors import ModelNotFound, UnknownScheduler
-from realtime_tts.session.messages import printable
+from realtime_tts.text.unicode import printable
 
 SCHEDULER_MARK = "@"
 """One model under two schedulers is two engines: `kokoro` and `kokoro@policy_c`."""

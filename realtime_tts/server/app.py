@@ -15,10 +15,11 @@ from realtime_tts.engine.api import EngineHandle, EngineStatus
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.errors import CannotListen, RealtimeTTSError, TokensNotNeeded
 from realtime_tts.frontends.engines import Engines
+from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.frontends.native.websocket import (
     CLOSE_TIMEOUT_S,
     ExplainedWebSocket,
-    WebSocketTransport,
+    NativeFrontEnd,
     give_up_on_silent_peers,
     ping,
 )
@@ -38,7 +39,6 @@ from realtime_tts.server.static_files import FILE_PATH, demo_file, demo_page
 from realtime_tts.server.tokens import TOKEN_LIFE_S, TokenStore
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.observer import NoObserver, SessionObserver
-from realtime_tts.session.protocol import STREAM_PATH
 from realtime_tts.session.runner import FetchesReference, no_references
 from realtime_tts.voices.store import VoiceStore
 
@@ -169,14 +169,15 @@ class Server:
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         session_id = secrets.token_hex(8)
         # Far above the session's own limit, so that the session can respond to most messages that are too big.
-        websocket = ExplainedWebSocket(request, session_id, 8 * self._limits.session.max_message_bytes)
-        transport = WebSocketTransport(websocket, request)
-        async with self.sessions.open(request, transport, session_id=session_id) as connection:
+        max_message_bytes = self._limits.session.max_message_bytes
+        websocket = ExplainedWebSocket(request, session_id, 8 * max_message_bytes)
+        front_end = NativeFrontEnd(websocket, request, session_id, max_message_bytes)
+        async with self.sessions.open(request, front_end, session_id=session_id) as runner:
             await websocket.prepare(request)
             give_up_on_silent_peers(request)
             pings = asyncio.create_task(ping(websocket))
             try:
-                await connection.run()
+                await runner.run()
             finally:
                 pings.cancel()
         return websocket

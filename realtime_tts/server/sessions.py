@@ -15,9 +15,10 @@ from realtime_tts.frontends.native.websocket import CLOSE_TIMEOUT_S
 from realtime_tts.ops import logs
 from realtime_tts.server.access import CALLER
 from realtime_tts.server.rate_limit import KeyQuota
+from realtime_tts.session.frontend import FrontEnd
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.observer import SessionObserver
-from realtime_tts.session.runner import Connection, FetchesReference, Transport
+from realtime_tts.session.runner import FetchesReference, SessionRunner
 from realtime_tts.session.session import Session
 
 RETRY_AFTER_S = 5.0
@@ -45,7 +46,7 @@ class Sessions:
         self._observer = observer
         self._fetch_reference = fetch_reference
         self._on_refused = on_refused
-        self._open: dict[Connection, asyncio.Event] = {}
+        self._open: dict[SessionRunner, asyncio.Event] = {}
         """Each with the event of its end."""
         self._requests = 0
         """In progress, a session being one."""
@@ -62,29 +63,29 @@ class Sessions:
 
     @asynccontextmanager
     async def open(
-        self, request: web.Request, transport: Transport, *, model: str | None = None, session_id: str | None = None
-    ) -> AsyncIterator[Connection]:
-        """A connection, ready to `run`, that counts as a session until the block ends.
+        self, request: web.Request, front_end: FrontEnd, *, model: str | None = None, session_id: str | None = None
+    ) -> AsyncIterator[SessionRunner]:
+        """A session, ready to `run`, that counts until the block ends.
 
-        `model` is the name of an engine; without it the URL of the request selects.  Raises a `RealtimeTTSError` if the
-        session is refused.
+        `model` is the name of its engine, unless its first config names another; without it the URL of the request
+        does.  Raises a `RealtimeTTSError` if the session is refused.
         """
         quota = request[CALLER].quota
         with ExitStack() as reserved:
             try:
-                engine = self._engines[model or self._engines.named_by_url(request.query)]
-                self._check_capacity(engine)
+                model = model or self._engines.named_by_url(request.query)
+                self._check_capacity(self._engines[model])
                 reserved.enter_context(quota.session())
             except RealtimeTTSError as error:
                 self._on_refused(error.code)
                 raise
-            connection = self._connect(transport, engine, session_id or secrets.token_hex(8), quota)
-            ended = self._open[connection] = asyncio.Event()
-            self._end_late_session(connection)
+            runner = self._runner(front_end, model, session_id or secrets.token_hex(8), quota)
+            ended = self._open[runner] = asyncio.Event()
+            self._end_late_session(runner)
             try:
-                yield connection
+                yield runner
             finally:
-                del self._open[connection]
+                del self._open[runner]
                 ended.set()
 
     def _check_capacity(self, engine: EngineHandle) -> None:
@@ -94,19 +95,20 @@ class Sessions:
         if len(self._open) >= self._max_sessions:
             raise Overloaded(f"all {self._max_sessions} sessions are taken", retry_after_s=RETRY_AFTER_S)
 
-    def _connect(self, transport: Transport, engine: EngineHandle, session_id: str, quota: KeyQuota) -> Connection:
+    def _runner(self, front_end: FrontEnd, model: str, session_id: str, quota: KeyQuota) -> SessionRunner:
         logs.bind_session(session_id)
+        engines = {model: self._engines[model], **self._engines}  # the first is the session's default
         session = Session(
             session_id,
-            engine.info,
+            {name: engine.info for name, engine in engines.items()},
             self._limits,
             now_s=self._clock.now_s(),
-            expires_at=round(unix_time_s() + self._limits.session_s, 3),
+            expires_at_unix_s=round(unix_time_s() + self._limits.session_s, 3),
             quota=quota,
         )
-        return Connection(
-            transport,
-            engine,
+        return SessionRunner(
+            front_end,
+            engines,
             session,
             self._clock,
             self._limits,
@@ -114,12 +116,12 @@ class Sessions:
             fetch_reference=self._fetch_reference,
         )
 
-    def _end_late_session(self, connection: Connection) -> None:
+    def _end_late_session(self, runner: SessionRunner) -> None:
         """A session that opens after `drain` or `stop` has notified the others."""
         if self._stopping:
-            connection.end(_stopping())
+            runner.end(_stopping())
         elif self._drained_by_s is not None:
-            connection.expire("drain", max(0.0, self._drained_by_s - self._clock.now_s()))
+            runner.expire("drain", max(0.0, self._drained_by_s - self._clock.now_s()))
 
     # -- The end -------------------------------------------------------------------------------------------------------
 
@@ -146,8 +148,8 @@ class Sessions:
         """
         if self._drained_by_s is None:
             self._drained_by_s = self._clock.now_s() + deadline_s
-        for connection in list(self._open):
-            connection.expire("drain", deadline_s)
+        for runner in list(self._open):
+            runner.expire("drain", deadline_s)
         try:
             async with asyncio.timeout(deadline_s):
                 await self._no_requests.wait()
@@ -163,8 +165,8 @@ class Sessions:
         It runs before aiohttp's own clean-up, which stops reading and so would never see a client's close frame.
         """
         self._stopping = True
-        for connection in list(self._open):
-            connection.end(_stopping())
+        for runner in list(self._open):
+            runner.end(_stopping())
         open_now = dict(self._open)
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from realtime_tts.cli.main import app
 from realtime_tts.config.schema import SECTIONS, settings
-from realtime_tts.session.messages import CLIENT_MESSAGES, SERVER_MESSAGES
+from realtime_tts.frontends.native.messages import CLIENT_MESSAGES, SERVER_MESSAGES
 
 PACKAGE = Path(__file__).parents[2] / "realtime_tts"
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")

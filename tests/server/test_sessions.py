@@ -18,7 +18,7 @@ from realtime_tts.server.sessions import Sessions
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.observer import NoObserver
 from realtime_tts.session.runner import no_references
-from tests.fakes import FakeEngine, FakeTransport, until
+from tests.fakes import FakeClient, FakeEngine, until
 from tests.server.middleware.requests import ask
 
 
@@ -49,8 +49,8 @@ def request_of(quota: KeyQuota | None = None, query: str = "") -> web.Request:
 
 
 @asynccontextmanager
-async def running(sessions: Sessions) -> AsyncIterator[tuple[FakeTransport, asyncio.Task[None]]]:
-    transport = FakeTransport()
+async def running(sessions: Sessions) -> AsyncIterator[tuple[FakeClient, asyncio.Task[None]]]:
+    transport = FakeClient()
     async with sessions.open(request_of(), transport) as connection:
         task = asyncio.create_task(connection.run())
         try:
@@ -61,10 +61,10 @@ async def running(sessions: Sessions) -> AsyncIterator[tuple[FakeTransport, asyn
 
 
 async def use(sessions: Sessions, *, fail: bool) -> None:
-    async with sessions.open(request_of(), FakeTransport()):
+    async with sessions.open(request_of(), FakeClient()):
         assert sessions.active == 1
         with pytest.raises(Overloaded, match="all 1 sessions are taken") as full:
-            await sessions.open(request_of(), FakeTransport()).__aenter__()
+            await sessions.open(request_of(), FakeClient()).__aenter__()
         assert full.value.retry_after_s == 5.0
         if fail:
             raise ZeroDivisionError
@@ -83,9 +83,9 @@ async def test_capacity_is_returned_however_a_session_ends() -> None:
 async def test_a_quota_counts_sessions_and_a_refused_session_does_not_count() -> None:
     sessions = new_sessions()
     quota = KeyQuota(QuotaLimits(sessions=1), VirtualClock())
-    async with sessions.open(request_of(quota), FakeTransport()):
+    async with sessions.open(request_of(quota), FakeClient()):
         with pytest.raises(QuotaExceeded):
-            await sessions.open(request_of(quota), FakeTransport()).__aenter__()
+            await sessions.open(request_of(quota), FakeClient()).__aenter__()
         assert (sessions.active, quota.sessions) == (1, 1)
     assert quota.sessions == 0
 
@@ -94,16 +94,16 @@ async def test_the_url_or_the_caller_selects_the_engine() -> None:
     sessions = new_sessions()
     for query in ("?model=tone%40policy_c", "?scheduler=policy_c", "?model=tone&scheduler=policy_c"):
         with pytest.raises(NotReady, match="talker is stuck"):
-            await sessions.open(request_of(query=query), FakeTransport()).__aenter__()
+            await sessions.open(request_of(query=query), FakeClient()).__aenter__()
     with pytest.raises(NotReady):
-        await sessions.open(request_of(), FakeTransport(), model="tone@policy_c").__aenter__()
+        await sessions.open(request_of(), FakeClient(), model="tone@policy_c").__aenter__()
     for query in ("", "?model=tone", "?scheduler=deadline"):
-        async with sessions.open(request_of(query=query), FakeTransport()):
+        async with sessions.open(request_of(query=query), FakeClient()):
             pass
     with pytest.raises(ModelNotFound):
-        await sessions.open(request_of(query="?model=x"), FakeTransport()).__aenter__()
+        await sessions.open(request_of(query="?model=x"), FakeClient()).__aenter__()
     with pytest.raises(UnknownScheduler):
-        await sessions.open(request_of(query="?scheduler=x"), FakeTransport()).__aenter__()
+        await sessions.open(request_of(query="?scheduler=x"), FakeClient()).__aenter__()
 
 
 async def test_stop_sends_the_reason_and_waits_for_the_client() -> None:

@@ -1,6 +1,5 @@
 """Routes in the shapes of OpenAI's API: speech, models and voices, through the same sessions and engines."""
 
-import logging
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -10,15 +9,14 @@ from typing import Protocol
 from aiohttp import web
 
 from realtime_tts.clock import unix_time_s
-from realtime_tts.errors import InternalError, ModelNotFound, RealtimeTTSError
+from realtime_tts.errors import ModelNotFound
 from realtime_tts.frontends.engines import Engines
 from realtime_tts.frontends.openai.request_body import deadline, read_json_body
-from realtime_tts.frontends.openai.speech import Answer, Fields, SpeechTransport, decode_fields, make_wish
+from realtime_tts.frontends.openai.speech import Fields, decode_fields, parse_speech, respond
 from realtime_tts.frontends.openai.voices import VoicesApi
-from realtime_tts.session.runner import Connection, Transport
+from realtime_tts.session.frontend import FrontEnd
+from realtime_tts.session.runner import SessionRunner
 from realtime_tts.voices.store import VoiceStore
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +35,11 @@ class HttpLimits:
     """For the end of a response to be read, beyond its duration."""
 
 
-class OpenSession(Protocol):
+class OpensSession(Protocol):
     def __call__(
-        self, request: web.Request, transport: Transport, *, model: str | None = None
-    ) -> AbstractAsyncContextManager[Connection]:
-        """A connection, ready to `run`, that counts as one of the server's sessions until the block ends.
-
-        Raises a `RealtimeTTSError` if the server refuses.
-        """
+        self, request: web.Request, front_end: FrontEnd, *, model: str | None = None
+    ) -> AbstractAsyncContextManager[SessionRunner]:
+        """A session on the server, ready to `run`.  Raises a `RealtimeTTSError` if the server refuses it."""
         ...
 
 
@@ -52,7 +47,7 @@ class HttpApi:
     def __init__(
         self,
         engines: Engines,
-        open_session: OpenSession,
+        open_session: OpensSession,
         limits: HttpLimits | None = None,
         *,
         store: VoiceStore | None = None,
@@ -91,38 +86,25 @@ class HttpApi:
         fields = await self._json(request)
         model = self._model_of(request, fields)
         info = self._engines[model].info
-        wish = make_wish(
+        speech = parse_speech(
             fields,
             info,
             partial(self._voices.config_of, info),
             max_chars=self._limits.max_input_chars,
             max_whole_chars=self._limits.max_whole_chars,
         )
-        answer = Answer(request, wish, info, self._limits.write_timeout_s)
-        transport = SpeechTransport(request, wish, info.sample_rate_hz, answer)
-        try:
-            async with self._open_session(request, transport, model=model) as connection:
-                await connection.run()
-                return await answer.finish(transport.usage())
-        except ConnectionError:
-            return answer.drop()  # nobody is there to read an error
-        except RealtimeTTSError as error:
-            return await answer.fail(error)
-        except Exception:
-            log.exception("a request for speech has failed")
-            return await answer.fail(InternalError("something went wrong on the server"))
+        open_session = partial(self._open_session, model=model)
+        return await respond(request, speech, info, open_session, self._limits.write_timeout_s)
 
     def _model_of(self, request: web.Request, fields: Fields) -> str:
         """The engine that the request names.
 
-        An unknown name is not an error, since clients of OpenAI send "tts-1": the session then reports the field as
-        ignored, so a known one is removed here.
+        An unknown name is not an error, since clients of OpenAI send "tts-1": the session then reports it as ignored.
         """
         model = fields.get("model")
-        if not isinstance(model, str) or model not in self._engines:
-            return self._engines.named_by_url(request.query)
-        del fields["model"]
-        return model
+        if isinstance(model, str) and model in self._engines:
+            return model
+        return self._engines.named_by_url(request.query)
 
     async def _json(self, request: web.Request) -> Fields:
         max_bytes = self._limits.max_body_bytes

@@ -14,7 +14,7 @@ from realtime_tts.errors import (
     RealtimeTTSError,
     RequestTooBig,
 )
-from realtime_tts.session.messages import printable
+from realtime_tts.text.unicode import printable
 
 _FIELD_PATH = re.compile(r" - at `\$\.(\w+)")
 _MISSING_FIELD = re.compile(r"required field `(\w+)`")
@@ -56,13 +56,8 @@ def error_fields(error: RealtimeTTSError) -> dict[str, str | None]:
     return {"message": printable(error.message), "type": kind, "param": error.param, "code": error.code}
 
 
-def invalid_field(error: msgspec.ValidationError) -> InvalidMessage:
-    """The typed error for a field that is missing or of a wrong type."""
+def from_msgspec(error: msgspec.ValidationError) -> InvalidMessage:
+    """The typed error for a field that is missing or of a wrong type.  msgspec names the field only in its text."""
     text = str(error)
-    return InvalidMessage(_FIELD_PATH.split(text)[0], param=field_of(text))
-
-
-def field_of(message: str) -> str | None:
-    """The field in a message of msgspec, which names it nowhere else."""
-    field = _FIELD_PATH.search(message) or _MISSING_FIELD.search(message)
-    return None if field is None else field[1]
+    field = _FIELD_PATH.search(text) or _MISSING_FIELD.search(text)
+    return InvalidMessage(_FIELD_PATH.split(text)[0], param=None if field is None else field[1])

@@ -22,8 +22,8 @@ from realtime_tts.errors import (
 from realtime_tts.frontends.engines import Engines
 from realtime_tts.frontends.openai.request_body import READ_BYTES, deadline
 from realtime_tts.frontends.openai.speech import Fields
-from realtime_tts.session.messages import printable
 from realtime_tts.session.settings import VOICE_SCHEME
+from realtime_tts.text.unicode import printable
 from realtime_tts.voices.store import StoredVoice, VoiceStore
 
 MAX_LISTED_VOICES = 60

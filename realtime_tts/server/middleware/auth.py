@@ -4,11 +4,11 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
 from realtime_tts.clock import Clock
+from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.server.access import API_PREFIX, CALLER, METRICS_PATH, Caller
 from realtime_tts.server.api_keys import ApiKey, KeyStore
 from realtime_tts.server.rate_limit import KeyQuota, QuotaBook, QuotaLimits
 from realtime_tts.server.tokens import TOKEN_PROTOCOL, TokenStore
-from realtime_tts.session.protocol import STREAM_PATH
 
 
 def auth_middleware(keys: KeyStore | None, tokens: TokenStore, clock: Clock) -> Middleware:

@@ -7,8 +7,8 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
 from realtime_tts.errors import OriginNotAllowed
+from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.server.access import API_PREFIX, HEALTH_PATHS, SAFE_METHODS, AccessRules
-from realtime_tts.session.protocol import STREAM_PATH
 
 PREFLIGHT_HEADERS = {
     hdrs.ACCESS_CONTROL_ALLOW_METHODS: "GET, POST, DELETE",

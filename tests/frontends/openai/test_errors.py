@@ -18,8 +18,8 @@ from realtime_tts.errors import (
     Unauthorized,
     VoiceExists,
 )
-from realtime_tts.frontends.openai.errors import aiohttp_error_response, error_response, invalid_field
-from realtime_tts.session.messages import SessionConfig
+from realtime_tts.frontends.native.messages import SessionConfig
+from realtime_tts.frontends.openai.errors import aiohttp_error_response, error_response, from_msgspec
 
 
 def body_of(response: web.Response) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def test_the_field_of_a_wrong_type_is_found_in_msgspec_s_text() -> None:
         try:
             msgspec.convert(value, Speech)
         except msgspec.ValidationError as invalid:
-            error = invalid_field(invalid)
+            error = from_msgspec(invalid)
         assert error.param == param, value
         assert "$" not in error.message
         assert param is None or error.message.startswith(f"{param}: ")

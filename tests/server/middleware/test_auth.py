@@ -5,11 +5,11 @@ from aiohttp import web
 
 from realtime_tts.clock import VirtualClock
 from realtime_tts.errors import Unauthorized
+from realtime_tts.frontends.native.messages import PROTOCOL, STREAM_PATH
 from realtime_tts.server.access import CALLER, HEALTH_PATHS, METRICS_PATH, Caller
 from realtime_tts.server.api_keys import KeyStore, generate_key, key_line
 from realtime_tts.server.middleware.auth import auth_middleware
 from realtime_tts.server.tokens import TOKEN_PROTOCOL, TokenStore
-from realtime_tts.session.protocol import PROTOCOL, STREAM_PATH
 from tests.server.middleware.requests import ask, passes
 
 KEY = generate_key()

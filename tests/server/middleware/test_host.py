@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from realtime_tts.errors import HostNotAllowed, InvalidRequest
+from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.server.access import HEALTH_PATHS, METRICS_PATH, AccessRules
 from realtime_tts.server.middleware.host import host_middleware, host_of, is_host_allowed
-from realtime_tts.session.protocol import STREAM_PATH
 from tests.server.middleware.requests import ask, passes
 
 CHECK = host_middleware(AccessRules(public_hosts=frozenset({"voice.example"})))

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realtime_tts.errors import OriginNotAllowed
+from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.server.access import METRICS_PATH, AccessRules
 from realtime_tts.server.middleware.origin import cors_headers, is_origin_allowed, is_preflight, origin_middleware
-from realtime_tts.session.protocol import STREAM_PATH
 from tests.server.middleware.requests import ask, passes
 
 APP = "https://app.example"
