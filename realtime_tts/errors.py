@@ -98,10 +98,6 @@ class VoiceNotFound(UnknownVoice):
     http_status = 404
 
 
-class UnknownModel(InvalidConfig):
-    code = "unknown_model"
-
-
 class ModelNotFound(RealtimeTTSError):
     """The URL names a model that does not exist."""
 

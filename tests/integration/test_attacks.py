@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import resource
 import secrets
 import socket
@@ -336,3 +337,12 @@ async def test_slow_senders_of_headers_use_no_session_capacity() -> None:
             assert (await client.speak("Hello.")).audio == [spoken_pcm("Hello.")]
         assert set(await slow) == {b""}
         await until(lambda: server.connections.open_connections == 0)
+
+
+def test_every_file_that_security_md_names_exists() -> None:
+    root = Path(__file__).parents[2]
+    named = re.findall(r"`((?:[a-z_]+/)*(?:[a-z_]+\.py|[a-z_]+/))`", (root / "SECURITY.md").read_text("utf-8"))
+    assert len(named) > 15
+    for name in named:
+        folders = (root, root / "realtime_tts", root / "realtime_tts/server")
+        assert any((folder / name).exists() for folder in folders), name

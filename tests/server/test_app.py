@@ -300,7 +300,7 @@ async def test_voices_are_accepted_if_the_model_clones_and_there_is_a_folder(tmp
             assert (await response.json())["clones"] is (clones and has_folder)
 
 
-async def test_a_session_uses_the_engine_that_its_url_names() -> None:
+async def test_a_session_uses_the_engine_that_its_url_or_first_config_names() -> None:
     gate = Gate()
     async with comparing_server(wrapped(tone.build(), "talker", gate)) as (url, server, engine):
         async with connected(under("policy_c", url)) as socket:
@@ -312,9 +312,17 @@ async def test_a_session_uses_the_engine_that_its_url_names() -> None:
             assert server.engines.default.status().active_requests == 0
             assert server.engine_status().active_requests == 1
             gate.opened.set()
-        for query in ("", "?scheduler=deadline", "?model=tone", "?model=tone%40policy_c"):
+        for query, config, model in (
+            ("", "", "tone"),
+            ("?scheduler=deadline", "", "tone"),
+            ("?model=tone%40policy_c", "", "tone@policy_c"),
+            ("?scheduler=policy_c", ', "model": "tone"', "tone"),
+            ("", ', "model": "tone@policy_c"', "tone@policy_c"),
+            ("?scheduler=policy_c", ', "model": "other"', "tone@policy_c"),
+        ):
             async with connected(ws_url(url) + query) as socket:
-                assert await is_greeted(socket)
+                await socket.send(f'{{"type": "session.config"{config}}}')
+                assert json.loads(await socket.recv())["model"] == model, (query, config)
 
 
 async def test_a_scheduler_that_is_not_offered_is_refused_before_the_session_is_accepted() -> None:

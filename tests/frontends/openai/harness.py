@@ -52,11 +52,6 @@ class Served:
         await until(lambda: slots(self._model) == 0)
 
 
-def names_field(error: dict[str, Any], param: str | None) -> bool:
-    """Whether an error names a field, by `param` or at the beginning of its message."""
-    return error["param"] == param or (param is not None and error["message"].startswith(f"{param}: "))
-
-
 @asynccontextmanager
 async def serving(
     model: Model | None = None,
