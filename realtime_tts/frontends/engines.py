@@ -20,6 +20,7 @@ class Engines(Mapping[str, EngineHandle]):
         if not engines:
             raise ValueError("a server needs at least one engine")
         self._engines = dict(engines)
+        self.infos = {name: engine.info for name, engine in engines.items()}
         self._default_scheduler = default_scheduler
         self.default_name = next(iter(self._engines))
 
@@ -35,6 +36,11 @@ class Engines(Mapping[str, EngineHandle]):
     @property
     def default(self) -> EngineHandle:
         return self._engines[self.default_name]
+
+    def with_default(self, name: str) -> "Engines":
+        if name == self.default_name:
+            return self
+        return Engines({name: self[name], **self._engines}, self._default_scheduler)
 
     def scheduler_of(self, name: str) -> str:
         return name.partition(SCHEDULER_MARK)[2] or self._default_scheduler

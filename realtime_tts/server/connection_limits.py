@@ -4,8 +4,7 @@ import asyncio
 import logging
 import ssl
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -67,21 +66,22 @@ class ConnectionGuard:
         self._open.discard(handler)
         self._mark_busy(handler)
 
-    @contextmanager
-    def busy(self, request: web.BaseRequest) -> Iterator[None]:
-        """Keeps the connection of a request from being dropped for a new one, unless its body takes too long."""
-        handler, transport = request.protocol, request.transport
-        if not isinstance(handler, GuardedHandler) or transport is None:
-            yield
-            return
-        self._mark_busy(handler)
-        body_timer = asyncio.get_running_loop().call_later(self.limits.body_timeout_s, _drop_if_unread, request)
-        try:
-            yield
-        finally:
+    def begin(self, request: web.BaseRequest) -> asyncio.TimerHandle | None:
+        """Keeps the connection of a request from being dropped for a new one, unless its body takes too long.
+
+        The result is for `end`.  Not a context manager: that would cost memory for as long as a session lasts.
+        """
+        if not isinstance(request.protocol, GuardedHandler):
+            return None
+        self._mark_busy(request.protocol)
+        return asyncio.get_running_loop().call_later(self.limits.body_timeout_s, _drop_if_unread, request)
+
+    def end(self, request: web.BaseRequest, body_timer: asyncio.TimerHandle | None) -> None:
+        if body_timer is not None:
             body_timer.cancel()
-            if handler in self._open:
-                self._idle[handler] = transport
+        handler, transport = request.protocol, request.transport
+        if isinstance(handler, GuardedHandler) and transport is not None and handler in self._open:
+            self._idle[handler] = transport
 
     def _mark_busy(self, handler: "GuardedHandler") -> None:
         self._idle.pop(handler, None)

@@ -97,10 +97,10 @@ class Sessions:
 
     def _runner(self, front_end: FrontEnd, model: str, session_id: str, quota: KeyQuota) -> SessionRunner:
         logs.bind_session(session_id)
-        engines = {model: self._engines[model], **self._engines}  # the first is the session's default
+        engines = self._engines.with_default(model)
         session = Session(
             session_id,
-            {name: engine.info for name, engine in engines.items()},
+            engines.infos,
             self._limits,
             now_s=self._clock.now_s(),
             expires_at_unix_s=round(unix_time_s() + self._limits.session_s, 3),

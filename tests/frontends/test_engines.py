@@ -62,6 +62,14 @@ def test_a_url_selects_by_model_by_scheduler_or_by_both() -> None:
             named.named_by_url({"scheduler": scheduler})
 
 
+def test_another_engine_can_be_the_default() -> None:
+    named = engines("kokoro", "tone", "kokoro@policy_c")
+    assert named.with_default("kokoro") is named
+    other = named.with_default("tone")
+    assert list(other) == list(other.infos) == ["tone", "kokoro", "kokoro@policy_c"]
+    assert other.default is named["tone"]
+
+
 def test_all_engines_are_ready_together_and_requests_are_added_up() -> None:
     assert Engines({"one": ReportingEngine(READY), "two": ReportingEngine(READY)}).status() == replace(
         READY, active_requests=4, waiting_requests=2

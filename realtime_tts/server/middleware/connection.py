@@ -11,7 +11,10 @@ def connection_middleware(guard: ConnectionGuard) -> Middleware:
 
     @web.middleware
     async def mark_busy(request: web.Request, handler: Handler) -> web.StreamResponse:
-        with guard.busy(request):
+        body_timer = guard.begin(request)
+        try:
             return await handler(request)
+        finally:
+            guard.end(request, body_timer)
 
     return mark_busy
