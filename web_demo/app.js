@@ -1,29 +1,29 @@
 // Puts the page together: who knows whom, and what is shown when the speaker tells of a change.
 
-import { Api } from "./api.js";
-import { BargeIn } from "./barge-in.js";
-import { SpeechClient } from "./client.js";
-import { ClonePanel } from "./clone-panel.js";
-import { ComparePanel } from "./compare-panel.js";
-import { Composer } from "./composer.js";
-import { Continuity } from "./continuity.js";
-import { element, note } from "./dom.js";
-import { Inspector } from "./inspector.js";
-import { KeepPanel } from "./keep-panel.js";
-import { KeyDialog } from "./key-dialog.js";
-import { LoadPanel } from "./load-panel.js";
-import { BadNetwork } from "./network.js";
-import { NetworkPanel } from "./network-panel.js";
-import { Player } from "./player.js";
-import { Speaker } from "./speaker.js";
-import { Stage } from "./stage.js";
-import { Tabs } from "./tabs.js";
-import { TextsPanel } from "./texts-panel.js";
-import { TORTURE_TEXTS } from "./torture-texts.js";
-import { Voices } from "./voices.js";
-import { showWaterfall } from "./waterfall.js";
-import { WorkerSocket } from "./worker-socket.js";
-import { linkInWords, measuresInWords, timingsInWords, unreachableInWords } from "./words.js";
+import { Api } from "./protocol/http-api.js";
+import { BargeIn } from "./panels/barge-in-panel.js";
+import { SpeechClient } from "./protocol/client.js";
+import { ClonePanel } from "./panels/clone-panel.js";
+import { ComparePanel } from "./panels/compare-panel.js";
+import { Composer } from "./panels/composer.js";
+import { Continuity } from "./panels/continuity-panel.js";
+import { element, note } from "./panels/dom.js";
+import { Inspector } from "./panels/message-panel.js";
+import { KeepPanel } from "./panels/export-panel.js";
+import { KeyDialog } from "./panels/key-dialog.js";
+import { LoadPanel } from "./panels/load-panel.js";
+import { BadNetwork } from "./simulation/network-impairment.js";
+import { NetworkPanel } from "./panels/network-panel.js";
+import { Player } from "./audio/player.js";
+import { Speaker } from "./utterance/controller.js";
+import { Stage } from "./panels/transcript.js";
+import { Tabs } from "./panels/tabs.js";
+import { TextsPanel } from "./panels/texts-panel.js";
+import { TORTURE_TEXTS } from "./simulation/difficult-texts.js";
+import { Voices } from "./panels/speech-settings.js";
+import { showWaterfall } from "./panels/latency-panel.js";
+import { WorkerSocket } from "./protocol/worker-socket.js";
+import { linkInWords, measuresInWords, timingsInWords, unreachableInWords } from "./panels/display-text.js";
 
 const STATUS = {
   connecting: "Connecting…",

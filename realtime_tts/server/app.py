@@ -37,7 +37,8 @@ from realtime_tts.server.access import (
 from realtime_tts.server.auth import TOKEN_LIFE_S, TokenStore
 from realtime_tts.server.connection_limits import Door, DoorLimits, Handler, open_door
 from realtime_tts.server.rate_limit import KeyQuota
-from realtime_tts.server.static_files import FILE_PATH, SECURITY_HEADERS, demo_file, demo_page
+from realtime_tts.server.static_files import SECURITY_HEADERS
+from realtime_tts.server.static_files import add_routes as add_page_routes
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.messages import printable
 from realtime_tts.session.observer import NoObserver, SessionObserver
@@ -128,10 +129,9 @@ class Server:
                 web.get("/healthz", self._healthz),
                 web.get("/readyz", self._readyz),
                 web.get("/v1/demo", self._offered),
-                web.get("/", demo_page),
-                web.get(FILE_PATH, demo_file),
             ]
         )
+        add_page_routes(self.app)
         if self._options.metrics_text is not None:
             self.app.add_routes([web.get(METRICS_PATH, self._metrics)])
         options = self._options

@@ -15,7 +15,7 @@ import numpy as np
 from aiohttp import WSMsgType, web
 
 from realtime_tts.audio.playout import PlayoutLedger
-from realtime_tts.server.static_files import FILE_PATH, SECURITY_HEADERS, demo_file, demo_page
+from realtime_tts.server.static_files import SECURITY_HEADERS, add_routes
 
 SAMPLE_RATE_HZ = 24000
 VOICES = [
@@ -90,8 +90,7 @@ class FakeServer:
 
     def app(self) -> web.Application:
         app = web.Application()
-        app.router.add_get("/", demo_page)
-        app.router.add_get(FILE_PATH, demo_file)
+        add_routes(app)
         app.router.add_get("/v1/audio/voices", self.voices)
         app.router.add_post("/v1/audio/voices", self.upload)
         app.router.add_get("/v1/demo", self.demo)

@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Api } from "../../web_demo/api.js";
-import { SentenceTimeline } from "../../web_demo/timeline.js";
-import { TORTURE_TEXTS } from "../../web_demo/torture-texts.js";
-import { Trace, traceStats } from "../../web_demo/trace.js";
-import * as words from "../../web_demo/words.js";
+import { Api } from "../../web_demo/protocol/http-api.js";
+import { SentenceTimeline } from "../../web_demo/utterance/sentence-timeline.js";
+import { TORTURE_TEXTS } from "../../web_demo/simulation/difficult-texts.js";
+import { Trace, traceStats } from "../../web_demo/utterance/buffer-history.js";
+import * as words from "../../web_demo/panels/display-text.js";
 
 test("words count from their sentence's first sample", () => {
   const timeline = new SentenceTimeline();

@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { LatencyMarks, MARKS } from "../../web_demo/latency-marks.js";
-import { MicrophoneError, MicrophoneLevel, rms, SpeechOnset } from "../../web_demo/microphone.js";
-import { sessionReport } from "../../web_demo/report.js";
-import { TokenError, tokenSource } from "../../web_demo/token-source.js";
+import { LatencyMarks, MARKS } from "../../web_demo/utterance/latency-marks.js";
+import { MicrophoneError, MicrophoneLevel, rms, SpeechOnset } from "../../web_demo/audio/microphone.js";
+import { sessionReport } from "../../web_demo/utterance/report.js";
+import { TokenError, tokenSource } from "../../web_demo/protocol/token-source.js";
 
 // -- Tokens -----------------------------------------------------------------------------------------------------------
 

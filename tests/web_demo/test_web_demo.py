@@ -40,7 +40,7 @@ def index() -> Elements:
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_the_page_s_own_unit_tests_pass() -> None:
-    tests = [str(path) for path in sorted(HERE.glob("*.test.mjs"))]
+    tests = [str(path) for path in sorted(HERE.rglob("*.test.mjs"))]
     assert tests
     run = subprocess.run(["node", "--test", *tests], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stdout + run.stderr
@@ -69,21 +69,33 @@ def test_no_script_style_or_handler_is_inline(index: Elements) -> None:
     assert not {name for name in names if name.startswith("on")}
 
 
-def test_every_file_that_is_referred_to_exists(index: Elements) -> None:
+def test_every_referenced_file_exists_and_every_file_is_referenced(index: Elements) -> None:
     references = [attributes.get("src") or attributes.get("href") or "" for _, attributes in index.tags]
-    pages = {
+    referenced = {
         WEB_DEMO / reference.removeprefix("static/") for reference in references if reference.startswith("static/")
     }
-    imports = {
-        WEB_DEMO / name
-        for path in FILES
-        if path.suffix == ".js"
-        for name in re.findall(r"""(?:from |import |new URL\()["']\./([\w-]+\.js)["']""", path.read_text())
-    }
-    assert pages
-    assert imports
-    assert {path.name for path in pages | imports if not path.is_file()} == set()
-    assert {path.name for path in FILES} == {path.name for path in pages | imports} | {"index.html"}
+    assert referenced
+    for path in FILES:
+        if path.suffix == ".js":
+            names = re.findall(r"""(?:from |import |new URL\()["'](\.[\w./-]+\.js)["']""", path.read_text())
+            referenced |= {(path.parent / name).resolve() for name in names}
+    assert {path for path in referenced if not path.is_file()} == set()
+    assert set(FILES) == referenced | {WEB_DEMO / "index.html"}
+
+
+LAYERS = (("errors.js",), ("audio", "protocol"), ("utterance", "simulation"), ("panels",), ("app.js",))
+
+
+def test_modules_import_only_from_lower_layers() -> None:
+    """Folders of one layer do not import each other."""
+    level = {name: number for number, names in enumerate(LAYERS) for name in names}
+    for path in FILES:
+        if path.suffix != ".js":
+            continue
+        own = path.relative_to(WEB_DEMO).parts[0]
+        for name in re.findall(r"""from ["'](\.[\w./-]+\.js)["']""", path.read_text()):
+            other = (path.parent / name).resolve().relative_to(WEB_DEMO).parts[0]
+            assert other == own or level[other] < level[own], f"{path.name} imports {name}"
 
 
 def test_the_page_finds_its_elements(index: Elements) -> None:
