@@ -1,40 +1,39 @@
-// How much sound to wait for before playing: little on a calm line, more where the sound has come late before.
+// Adaptive target depth of the jitter buffer: small on a stable network, larger after late packets.
 //
-// It grows by what was missed: with so much more at the start, that wait would not have been heard.  It fades late and
-// slowly, since jitter comes back.  One cushion serves utterance after utterance, as the line stays the same.
+// An underrun raises the target by the lateness of its packet: with that much more audio the wait would have been
+// inaudible.  The target decays late and slowly, because jitter recurs.  It is kept from utterance to utterance.
 
-const MARGIN_MS = 20; // playing begins with whole packets: up to one more than the cushion, which luck must not hide
-const CALM_AFTER_S = 30; // of playing without a gap: what comes once in half a minute comes again
-const FADE_MS_PER_S = 5; // from then on: from the greatest cushion to the smallest in a minute and a half
+const MARGIN_MS = 20; // playback begins with whole packets, so by chance one packet above the target may be buffered
+const STABLE_AFTER_S = 30; // of playback without an underrun before the decay: rare delays recur
+const DECAY_MS_PER_S = 5; // from the largest target to the smallest in 84 s
 
-export class AdaptiveCushion {
-  #leastMs;
-  #mostMs;
+export class AdaptiveBufferTarget {
+  #minMs;
+  #maxMs;
   #ms;
-  #calmS = 0;
+  #stableS = 0;
 
-  constructor({ leastMs = 60, mostMs = 480 } = {}) {
-    if (!(leastMs >= 0 && mostMs >= leastMs)) throw new RangeError(`a cushion cannot be from ${leastMs} to ${mostMs} ms`);
-    this.#leastMs = leastMs;
-    this.#mostMs = mostMs;
-    this.#ms = leastMs;
+  constructor({ minMs = 60, maxMs = 480 } = {}) {
+    if (!(minMs >= 0 && maxMs >= minMs)) throw new RangeError(`a buffer target cannot range from ${minMs} to ${maxMs} ms`);
+    this.#minMs = minMs;
+    this.#maxMs = maxMs;
+    this.#ms = minMs;
   }
 
   get ms() {
     return this.#ms;
   }
 
-  /** The listener ran dry, and the sound came `lateMs` after that. */
-  underrun(lateMs) {
-    this.#ms = Math.min(this.#mostMs, this.#ms + lateMs + MARGIN_MS);
-    this.#calmS = 0;
+  /** The buffer was empty for `lateMs` before the next packet arrived. */
+  recordUnderrun(lateMs) {
+    this.#ms = Math.min(this.#maxMs, this.#ms + lateMs + MARGIN_MS);
+    this.#stableS = 0;
   }
 
-  /** So much was played without a gap. */
-  calm(playedMs) {
-    const beforeS = this.#calmS;
-    this.#calmS += playedMs / 1000;
-    const fadingS = this.#calmS - Math.max(beforeS, CALM_AFTER_S);
-    if (fadingS > 0) this.#ms = Math.max(this.#leastMs, this.#ms - FADE_MS_PER_S * fadingS);
+  recordPlayback(playedMs) {
+    const beforeS = this.#stableS;
+    this.#stableS += playedMs / 1000;
+    const decayS = this.#stableS - Math.max(beforeS, STABLE_AFTER_S);
+    if (decayS > 0) this.#ms = Math.max(this.#minMs, this.#ms - DECAY_MS_PER_S * decayS);
   }
 }

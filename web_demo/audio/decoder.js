@@ -1,17 +1,17 @@
-// From the wire's bytes to 16-bit samples: PCM, G.711 mu-law, and Opus through the browser's own decoder (WebCodecs).
+// Audio decoders to 16-bit samples: PCM, G.711 µ-law, and Opus with the browser's decoder (WebCodecs).
 //
-// Sample counts are exact: an Opus stream's pre-skip and padding (protocol.md) are cut off here.
+// Sample counts are exact: the pre-skip and padding of an Opus stream (protocol.md) are removed here.
 
 import { CodedError } from "../errors.js";
 
 /** "unsupported_format" or "bad_audio". */
 export class FormatError extends CodedError {}
 
-const OPUS_RATE_HZ = 48000; // what decoders of Opus give, whatever went in (RFC 6716)
+const OPUS_RATE_HZ = 48000; // the output rate of every Opus decoder (RFC 6716)
 const OPUS_PACKET_US = 20_000;
 const OPUS_CONFIG = { codec: "opus", sampleRate: OPUS_RATE_HZ, numberOfChannels: 1 };
 
-/** Of `session.config`'s response_format, those that this browser can play. */
+/** The values of `response_format` that this browser can play. */
 export async function supportedFormats() {
   const simple = ["pcm", "pcm_mulaw"];
   if (typeof AudioDecoder === "undefined") return simple;
@@ -19,14 +19,14 @@ export async function supportedFormats() {
   return supported ? [...simple, "opus"] : simple;
 }
 
-/** The rate of what a decoder gives, in Hz. */
+/** The output rate of a decoder. */
 export function decodedRateHz(format, sampleRateHz) {
   return format === "opus" ? OPUS_RATE_HZ : sampleRateHz;
 }
 
 /**
  * A decoder for one sentence: `push(bytes)`, `flush({samples})` -> a promise, `close()`.  `onpcm` gets Int16Arrays.
- * `preSkip` and `samples` are those of the wire, at `sampleRateHz`.  Throws FormatError for a format it does not know.
+ * `preSkip` and `samples` count at `sampleRateHz`, as in the protocol.  Throws FormatError for an unknown format.
  */
 export function makeDecoder(format, { sampleRateHz, preSkip = 0, onpcm, onerror }) {
   switch (format) {
@@ -51,7 +51,7 @@ function tableDecoder(decode, onpcm, onerror) {
     try {
       onpcm(decode(bytes));
     } catch (error) {
-      if (!(error instanceof FormatError)) throw error; // a listener's own
+      if (!(error instanceof FormatError)) throw error; // thrown by `onpcm`
       close();
       onerror(error);
     }
@@ -61,14 +61,14 @@ function tableDecoder(decode, onpcm, onerror) {
 
 function pcmSamples(bytes) {
   if (bytes.byteLength % 2 !== 0) throw new FormatError("bad_audio", "the server sent half a sample");
-  return new Int16Array(bytes.slice().buffer); // a copy: aligned, and free to move to another thread
+  return new Int16Array(bytes.slice().buffer); // a copy: aligned, and transferable to another thread
 }
 
 function mulawSamples(bytes) {
   return Int16Array.from(bytes, (code) => MULAW[code]);
 }
 
-/** G.711, table 2: all bits inverted; a sign, three bits of exponent, four of mantissa, and a bias of 132. */
+/** G.711, table 2: all bits inverted; a sign, 3 bits of exponent, 4 of mantissa, bias 132. */
 const MULAW = Int16Array.from({ length: 256 }, (_, code) => {
   const bits = ~code & 0xff;
   const magnitude = ((((bits & 15) << 3) + 132) << ((bits >> 4) & 7)) - 132;
@@ -77,10 +77,10 @@ const MULAW = Int16Array.from({ length: 256 }, (_, code) => {
 
 class OpusDecoder {
   #decoder;
-  #skip; // samples of delay that are still to be dropped
+  #skip; // samples of pre-skip still to drop
   #scale;
-  #given = 0;
-  #last = null; // held back: whether it ends in padding is known only when the next one comes, or the end
+  #outputSamples = 0;
+  #pending = null; // the last packet's samples: the next packet, or flush, shows whether they end in padding
   #packets = 0;
   #onpcm;
   #onerror;
@@ -107,25 +107,25 @@ class OpusDecoder {
     }
   }
 
-  /** Everything is given when this resolves: exactly `samples` (at the wire's rate), where that is known. */
+  /** Resolves after the last output.  The output is exactly `samples` long where that is known. */
   async flush({ samples } = {}) {
     if (this.#decoder.state === "configured") {
       try {
         await this.#decoder.flush();
       } catch (error) {
-        if (error.name === "AbortError") return; // closed meanwhile: nobody listens any more
+        if (error.name === "AbortError") return; // closed meanwhile
         this.#fail(error);
         return;
       }
     }
-    if (this.#last === null) return;
-    const due = samples === undefined ? Infinity : Math.round(samples * this.#scale) - this.#given;
-    this.#give(this.#last.subarray(0, Math.max(0, Math.min(this.#last.length, due))));
-    this.#last = null;
+    if (this.#pending === null) return;
+    const missing = samples === undefined ? Infinity : Math.round(samples * this.#scale) - this.#outputSamples;
+    this.#output(this.#pending.subarray(0, Math.max(0, Math.min(this.#pending.length, missing))));
+    this.#pending = null;
   }
 
   close() {
-    this.#last = null;
+    this.#pending = null;
     if (this.#decoder.state !== "closed") this.#decoder.close();
   }
 
@@ -135,19 +135,19 @@ class OpusDecoder {
     frame.close();
     const skipped = Math.min(this.#skip, floats.length);
     this.#skip -= skipped;
-    if (this.#last !== null) this.#give(this.#last);
-    this.#last = Int16Array.from(floats.subarray(skipped), pcm16);
+    if (this.#pending !== null) this.#output(this.#pending);
+    this.#pending = Int16Array.from(floats.subarray(skipped), pcm16);
   }
 
-  #give(samples) {
+  #output(samples) {
     if (samples.length === 0) return;
-    this.#given += samples.length;
+    this.#outputSamples += samples.length;
     this.#onpcm(samples);
   }
 
   #fail(error) {
     this.close();
-    this.#onerror(new FormatError("bad_audio", `the sound could not be decoded: ${error.message}`, { cause: error }));
+    this.#onerror(new FormatError("bad_audio", `the audio could not be decoded: ${error.message}`, { cause: error }));
   }
 }
 
@@ -155,56 +155,56 @@ function pcm16(value) {
   return Math.max(-32768, Math.min(32767, Math.round(value * 32768)));
 }
 
-/** Decodes a session's sentences, each with a decoder of its own, and keeps their order. */
+/** Decodes the sentences of a session, each with its own decoder, and keeps their order. */
 export class SpeechDecoder {
   #onpcm;
   #onend;
   #onerror;
-  #sentences = []; // {start, decoder, events, done}, oldest first: only the first one's samples go out at once
+  #sentences = []; // {start, decoder, events, done}, oldest first: only the first emits at once
 
-  /** `onpcm(samples, start)`; `onend(start, done)` behind a sentence's last sample; `onerror(error, start)`. */
+  /** `onpcm(samples, start)`; `onend(start, done)` after a sentence's last sample; `onerror(error, start)`. */
   constructor({ onpcm, onend = () => {}, onerror }) {
     this.#onpcm = onpcm;
     this.#onend = onend;
     this.#onerror = onerror;
   }
 
-  /** With an `audio.start` message.  Throws FormatError. */
+  /** Begin a sentence with its `audio.start` message.  Throws FormatError. */
   begin(start) {
     const sentence = { start, decoder: null, events: [], done: null };
     sentence.decoder = makeDecoder(start.format, {
       sampleRateHz: start.sample_rate,
       preSkip: start.pre_skip ?? 0,
-      onpcm: (samples) => this.#tell(sentence, () => this.#onpcm(samples, start)),
-      onerror: (error) => this.#tell(sentence, () => this.#onerror(error, start)),
+      onpcm: (samples) => this.#emit(sentence, () => this.#onpcm(samples, start)),
+      onerror: (error) => this.#emit(sentence, () => this.#onerror(error, start)),
     });
     this.#sentences.push(sentence);
   }
 
-  /** Bytes of the sentence that began last. */
+  /** Add bytes to the newest sentence. */
   push(bytes) {
     this.#sentences.at(-1)?.decoder.push(bytes);
   }
 
-  /** With the sentence's `audio.done` message.  Resolves when its last sample is decoded. */
+  /** End the newest sentence with its `audio.done` message.  Resolves when its last sample is decoded. */
   async end(done) {
     const sentence = this.#sentences.at(-1);
     if (sentence === undefined) return;
     await sentence.decoder.flush({ samples: done.samples });
     sentence.decoder.close();
-    this.#tell(sentence, () => this.#onend(sentence.start, done));
+    this.#emit(sentence, () => this.#onend(sentence.start, done));
     sentence.done = done;
     this.#advance();
   }
 
-  /** Forget what is being decoded. */
+  /** Drop all sentences. */
   clear() {
     for (const { decoder } of this.#sentences.splice(0)) decoder.close();
   }
 
-  #tell(sentence, event) {
+  #emit(sentence, event) {
     if (sentence === this.#sentences[0]) event();
-    else sentence.events.push(event); // unheard for ever where it was cleared meanwhile
+    else sentence.events.push(event); // never emitted if cleared meanwhile
   }
 
   #advance() {

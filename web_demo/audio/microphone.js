@@ -1,14 +1,14 @@
-// Listens for somebody who begins to speak, so that the voice can fall silent: barge-in.
+// Microphone level and speech onset detection, for barge-in.
 
 import { CodedError } from "../errors.js";
 
-const LOOK_EVERY_MS = 20;
-const SAMPLES = 1024; // 21 ms at 48 kHz: no sound between two looks is missed
+const SAMPLE_EVERY_MS = 20;
+const SAMPLES = 1024; // 21 ms at 48 kHz: longer than the interval, so no sample is missed
 
 /** "denied", "not_found" or "unavailable". */
 export class MicrophoneError extends CodedError {}
 
-/** Decides from levels over time: speech is what stays above the threshold for `holdMs`.  Pure. */
+/** Speech onset: a level above the threshold for `holdMs`.  Pure. */
 export class SpeechOnset {
   #threshold;
   #holdMs;
@@ -17,14 +17,14 @@ export class SpeechOnset {
   #quietSinceMs = null;
   #speaking = false;
 
-  /** `threshold` is an RMS level, 0 to 1; `restMs` of quiet end the speech, so that the next one counts anew. */
+  /** `threshold` is an RMS level, 0 to 1; after `restMs` of quiet the next onset counts again. */
   constructor({ threshold = 0.03, holdMs = 80, restMs = 400 } = {}) {
     this.#threshold = threshold;
     this.#holdMs = holdMs;
     this.#restMs = restMs;
   }
 
-  /** Whether speech begins with this level.  Levels that are no numbers count as quiet. */
+  /** Whether speech begins with this level.  NaN counts as quiet. */
   push(level, atMs) {
     if (level >= this.#threshold) {
       this.#quietSinceMs = null;
@@ -33,7 +33,7 @@ export class SpeechOnset {
       this.#speaking = true;
       return true;
     }
-    this.#loudSinceMs = null; // a click or a cough is shorter than the hold
+    this.#loudSinceMs = null; // a click is shorter than `holdMs`
     this.#quietSinceMs ??= atMs;
     if (atMs - this.#quietSinceMs >= this.#restMs) this.#speaking = false;
     return false;
@@ -56,9 +56,9 @@ export class MicrophoneLevel {
   #stream = null;
   #context = null;
   #timer = null;
-  #starts = 0; // numbers the calls of start, so that a permission that comes after stop() opens nothing
+  #startCount = 0; // so that a permission granted after stop() opens nothing
 
-  /** `onlevel(rms)` 50 times a second, `onspeech()` when somebody begins. */
+  /** Calls `onlevel(rms)` 50 times a second and `onspeech()` at each onset. */
   constructor({
     onlevel = () => {},
     onspeech,
@@ -73,23 +73,23 @@ export class MicrophoneLevel {
     this.#openContext = openContext;
   }
 
-  /** Ask for the microphone.  Rejects with MicrophoneError; resolves to false where stop() was called meanwhile. */
+  /** Open the microphone.  Rejects with MicrophoneError; resolves to false if stop() was called meanwhile. */
   async start() {
     this.stop();
     if (this.#media?.getUserMedia === undefined) {
-      throw new MicrophoneError("unavailable", "this browser gives no microphone to this page: it needs https or localhost");
+      throw new MicrophoneError("unavailable", "this browser allows the microphone only over https or on localhost");
     }
-    const ours = this.#starts;
-    // The voice from our own loudspeaker must not count as somebody who speaks.
+    const count = this.#startCount;
+    // Our own loudspeaker must not trigger an onset.
     const audio = { echoCancellation: true, noiseSuppression: true };
-    const stream = await this.#media.getUserMedia({ audio }).catch((error) => Promise.reject(inWords(error)));
-    if (ours !== this.#starts) {
+    const stream = await this.#media.getUserMedia({ audio }).catch((error) => Promise.reject(microphoneError(error)));
+    if (count !== this.#startCount) {
       release(stream);
       return false;
     }
     this.#stream = stream;
     try {
-      this.#listen(stream);
+      this.#analyse(stream);
     } catch (error) {
       this.stop();
       throw new MicrophoneError("unavailable", `the microphone could not be read: ${error.message}`, { cause: error });
@@ -97,18 +97,18 @@ export class MicrophoneLevel {
     return true;
   }
 
-  /** Give the microphone back. */
+  /** Release the microphone. */
   stop() {
-    this.#starts += 1;
+    this.#startCount += 1;
     clearInterval(this.#timer);
     this.#timer = null;
     if (this.#stream !== null) release(this.#stream);
     this.#stream = null;
-    this.#context?.close().catch(() => {}); // closed already: there is nothing left to free
+    this.#context?.close().catch(() => {}); // already closed
     this.#context = null;
   }
 
-  #listen(stream) {
+  #analyse(stream) {
     this.#context = this.#openContext();
     const analyser = this.#context.createAnalyser();
     analyser.fftSize = SAMPLES;
@@ -119,21 +119,21 @@ export class MicrophoneLevel {
       const level = rms(samples);
       this.#onlevel(level);
       if (this.#onset.push(level, performance.now())) this.#onspeech();
-    }, LOOK_EVERY_MS);
+    }, SAMPLE_EVERY_MS);
   }
 }
 
 function release(stream) {
-  for (const track of stream.getTracks()) track.stop();
+  for (const each of stream.getTracks()) each.stop();
 }
 
 const REFUSALS = {
-  NotAllowedError: ["denied", "the microphone was not allowed"],
-  SecurityError: ["denied", "the microphone was not allowed"],
+  NotAllowedError: ["denied", "access to the microphone was denied"],
+  SecurityError: ["denied", "access to the microphone was denied"],
   NotFoundError: ["not_found", "there is no microphone"],
 };
 
-function inWords(error) {
-  const [code, words] = REFUSALS[error.name] ?? ["unavailable", `the microphone could not be opened: ${error.message}`];
-  return new MicrophoneError(code, words, { cause: error });
+function microphoneError(error) {
+  const [code, message] = REFUSALS[error.name] ?? ["unavailable", `the microphone could not be opened: ${error.message}`];
+  return new MicrophoneError(code, message, { cause: error });
 }

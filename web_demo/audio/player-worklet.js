@@ -1,22 +1,22 @@
-// The audio thread: pulls samples from the jitter buffer and tells the page, 20 times a second, what was heard.
+// AudioWorklet processor: plays from the jitter buffer and reports playback statistics 20 times a second.
 
-import { AdaptiveCushion } from "./buffer-target.js";
+import { AdaptiveBufferTarget } from "./buffer-target.js";
 import { JitterBuffer } from "./jitter-buffer.js";
 
 const STATS_PER_S = 20;
-const AUDIBLE = 10 ** (-50 / 20); // -50 dBFS: above the hiss that models put before the first sound
+const AUDIBLE = 10 ** (-50 / 20); // -50 dBFS: above the noise that models generate before speech
 
 class PlayerProcessor extends AudioWorkletProcessor {
   #buffer = null;
-  #cushion = new AdaptiveCushion(); // outlives the utterance, as the line does
-  #fading = null; // a stopped utterance's last milliseconds, mixed under the next one
+  #target = new AdaptiveBufferTarget(); // kept from utterance to utterance: the network stays the same
+  #fading = null; // the buffer of a stopped utterance, mixed into the next one until it has faded out
   #scratch = new Float32Array(128);
-  #utterance = 0;
-  #firstAudible = null; // where on the context's clock, and when it was rendered
-  #stopped = false; // on purpose
-  #silent = null; // … and where that was over, on the same two clocks
+  #playbackId = 0;
+  #firstAudible = null; // a `moment`
+  #stopped = false;
+  #silent = null; // the `moment` after the fade-out of a stop
   #postedState = "";
-  #silentPosts = 0; // after the end, so that the page sees the level fall to zero
+  #silentPosts = 0; // posts after the end, so that the page sees a level of zero
   #frames = 0;
   #squares = 0;
   #peak = 0;
@@ -34,9 +34,9 @@ class PlayerProcessor extends AudioWorkletProcessor {
         this.#buffer = new JitterBuffer({
           inputRateHz: message.sampleRateHz,
           outputRateHz: sampleRate,
-          cushion: this.#cushion,
+          target: this.#target,
         });
-        this.#utterance = message.utterance;
+        this.#playbackId = message.playbackId;
         this.#firstAudible = null;
         this.#stopped = false;
         this.#silent = null;
@@ -104,7 +104,7 @@ class PlayerProcessor extends AudioWorkletProcessor {
     this.#postedState = this.#buffer.state;
     this.port.postMessage({
       ...this.#buffer.stats(),
-      utterance: this.#utterance,
+      playback_id: this.#playbackId,
       rms: Math.sqrt(this.#squares / this.#frames),
       peak: this.#peak,
       first_audible: this.#firstAudible,
@@ -117,7 +117,7 @@ class PlayerProcessor extends AudioWorkletProcessor {
   }
 }
 
-/** When a frame of this block is heard: on the context's clock, and when it was rendered. */
+/** When a frame of this block is played, on the context's clock, and when it was rendered. */
 function moment(frame) {
   return { context_time_s: currentTime + frame / sampleRate, rendered_unix_ms: Date.now() };
 }

@@ -1,27 +1,27 @@
-// The loudspeaker as the page sees it: one AudioContext, one worklet node, and a stream of "this was heard" reports.
+// Audio output of the page: one AudioContext and one worklet node, which reports what was played.
 //
-// All that must be in time happens on the audio thread: a page in the background, whose timers are slow, plays on.
+// All timing is on the audio thread: playback continues in a background tab, whose timers are throttled.
 
 import { Recording } from "./recording.js";
 
 export class Player {
-  /** Called about 20 times a second while something plays, with the worklet's stats. */
+  /** Called 20 times a second during playback, with the worklet's stats. */
   onstats = () => {};
   #context = null;
   #node = null;
   #ready = null;
-  #pending = []; // messages sent while the worklet module is still loading
-  #utterance = 0;
+  #pending = []; // messages posted while the worklet module loads
+  #playbackId = 0;
   #recording = null;
-  #stats = null; // the last ones, of the current utterance
+  #stats = null; // the last ones of the present utterance
 
-  /** Open the audio device.  Call it inside a click or a key press: browsers allow sound only from there. */
+  /** Open the audio device.  Call it in a click or key handler: browsers allow sound only there. */
   prepare() {
     if (this.#context === null) {
       this.#context = new AudioContext({ latencyHint: "interactive" });
       this.#ready = this.#load();
     }
-    if (this.#context.state !== "running") this.#context.resume().catch(() => {}); // `isRunning` tells
+    if (this.#context.state !== "running") this.#context.resume().catch(() => {}); // see `isRunning`
     return this.#ready;
   }
 
@@ -29,27 +29,27 @@ export class Player {
     return this.#context?.state === "running";
   }
 
-  /** From the worklet to the ear, as far as the browser knows. */
+  /** From the worklet to the loudspeaker, by the browser's estimate. */
   get outputLatencyMs() {
     if (this.#context === null) return 0;
     return 1000 * (this.#context.outputLatency || this.#context.baseLatency || 0); // Safari has no outputLatency
   }
 
   /**
-   * When a sample reaches the ear, on performance.now()'s clock: the later of two estimates, since each can be early.
-   * A device that starts up runs late and catches up, and its own clock then claims sound from before it was rendered;
-   * hand-over plus latency knows nothing of samples rendered well ahead.
+   * When a sample is audible, on performance.now()'s clock: the later of two estimates, because each can be early.
+   * A device that has just opened reports times before the sample was rendered; render time plus latency ignores
+   * samples that were rendered far ahead.
    */
-  heardAtMs({ context_time_s, rendered_unix_ms }) {
-    const handedOver = performance.now() - (Date.now() - rendered_unix_ms); // a worklet has no performance.now()
+  audibleAtMs({ context_time_s, rendered_unix_ms }) {
+    const renderedMs = performance.now() - (Date.now() - rendered_unix_ms); // a worklet has no performance.now()
     const { contextTime, performanceTime } = this.#context.getOutputTimestamp();
     const byDevice = contextTime > 0 ? performanceTime + (context_time_s - contextTime) * 1000 : 0;
-    return Math.max(handedOver + this.outputLatencyMs, byDevice);
+    return Math.max(renderedMs + this.outputLatencyMs, byDevice);
   }
 
   /**
-   * The sample of the utterance that is at the ear now: what the last stats told, carried on by the device's clock.
-   * Between two stats lie 50 ms, in which a word can begin.
+   * The sample of the utterance that is audible now: the last stats, extrapolated by the device's clock.  Stats are
+   * 50 ms apart, and a word can begin in between.
    */
   playedSamples() {
     if (this.#stats === null) return 0;
@@ -61,21 +61,21 @@ export class Player {
     return Math.max(0, rendered - (this.outputLatencyMs / 1000) * rateHz);
   }
 
-  /** What was handed over of this utterance, to be saved; null before the first. */
+  /** The audio of this utterance; null before the first. */
   get recording() {
     return this.#recording;
   }
 
-  /** Start an utterance; returns its number, which its stats carry. */
+  /** Begin an utterance; returns the `playback_id` of its stats. */
   begin(sampleRateHz) {
-    this.#utterance += 1;
+    this.#playbackId += 1;
     this.#recording = new Recording(sampleRateHz);
     this.#stats = null;
-    this.#post({ type: "begin", utterance: this.#utterance, sampleRateHz });
-    return this.#utterance;
+    this.#post({ type: "begin", playbackId: this.#playbackId, sampleRateHz });
+    return this.#playbackId;
   }
 
-  /** Hand over s16 samples.  The array's memory moves to the audio thread. */
+  /** Play s16 samples.  The array's memory is transferred to the audio thread. */
   push(samples) {
     this.#recording?.add(samples);
     this.#post({ type: "audio", samples }, [samples.buffer]);
@@ -85,7 +85,7 @@ export class Player {
     this.#post({ type: "sentence-done" });
   }
 
-  /** The text of the next sentence came after the sound before it was over: no fault of the line's. */
+  /** See JitterBuffer. */
   textStarved() {
     this.#post({ type: "text-starved" });
   }
@@ -94,7 +94,7 @@ export class Player {
     this.#post({ type: "end" });
   }
 
-  /** Fade out within milliseconds and forget what is buffered. */
+  /** Fade out within milliseconds and drop what is buffered. */
   stop() {
     this.#pending.length = 0;
     if (this.#node !== null) this.#post({ type: "stop" });
@@ -105,7 +105,7 @@ export class Player {
     await context.audioWorklet.addModule(new URL("./player-worklet.js", import.meta.url));
     const node = new AudioWorkletNode(context, "rtts-player", { numberOfInputs: 0, outputChannelCount: [1] });
     node.port.onmessage = ({ data }) => {
-      if (data.utterance === this.#utterance) this.#stats = data;
+      if (data.playback_id === this.#playbackId) this.#stats = data;
       this.onstats(data);
     };
     node.connect(context.destination);

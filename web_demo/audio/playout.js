@@ -1,12 +1,12 @@
-// When would the listener run out of audio?  The mirror of realtime_tts/audio/playout.py, held to it by shared vectors.
+// Playout ledger: when a listener's buffer is empty.  Mirrors realtime_tts/audio/playout.py; shared vectors test both.
 //
-// This is what the *network and the server* did, for a player that starts with the first packet.  What was really
-// heard, with the jitter buffer in between, is counted by jitter-buffer.js.
+// It measures network and server, for a player that begins with the first packet.  jitter-buffer.js counts the
+// audible gaps.
 
-const RESOLUTION_S = 1e-9; // shorter stalls are rounding
+const RESOLUTION_S = 1e-9; // shorter stalls are rounding errors
 
 export class PlayoutLedger {
-  #origin = 0; // moves with every wait for text that had not come
+  #origin = 0; // moves with every wait for text
   #playoutEnd = null;
   #last = 0;
   #audio = 0;
@@ -17,18 +17,18 @@ export class PlayoutLedger {
   #maxDeficit = 0;
   #starvation = 0;
 
-  /** When the listener runs dry, on the clock of the arrivals; null before the first packet. */
+  /** When the buffer is empty, on the clock of the arrivals; null before the first packet. */
   get playout_end_s() {
     return this.#playoutEnd;
   }
 
   /**
-   * Note a packet; returns the seconds for which the listener had to wait for it.  Throws RangeError where the time is
-   * before the last packet's, the duration is negative, or either is not finite.
+   * Record a packet; returns the seconds that the listener waited for it.  Throws RangeError if the time is before
+   * the last packet's, the duration is negative, or either is not finite.
    */
   record({ arrived_at_s, duration_s, text_starved = false }) {
     if (!(Number.isFinite(duration_s) && duration_s >= 0)) throw new RangeError(`a packet cannot last ${duration_s} s`);
-    if (!Number.isFinite(arrived_at_s)) throw new RangeError(`a packet cannot come at ${arrived_at_s} s`);
+    if (!Number.isFinite(arrived_at_s)) throw new RangeError(`a packet cannot arrive at ${arrived_at_s} s`);
     if (this.#playoutEnd === null) this.#origin = this.#playoutEnd = arrived_at_s;
     else if (arrived_at_s < this.#last) {
       throw new RangeError(`a packet at ${arrived_at_s} s cannot follow one at ${this.#last} s`);
@@ -50,7 +50,7 @@ export class PlayoutLedger {
     return gap;
   }
 
-  /** `continuity_ok` is null for a single packet, which has no continuity to speak of; false where nothing came. */
+  /** `continuity_ok` is null for a single packet, where it does not apply, and false without a packet. */
   report(thresholdS = 0.1) {
     return {
       packets: this.#packets,

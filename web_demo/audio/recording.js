@@ -1,24 +1,24 @@
-// Keeps what was spoken, in the page's memory, so that it can be saved.
+// Recording of one utterance in the page's memory, for saving.
 
-const MOST_BYTES = 64 * 1024 * 1024; // 23 minutes at 24 kHz; a page must not grow for ever
+const MAX_BYTES = 64 * 1024 * 1024; // 23 minutes at 24 kHz
 
 export class Recording {
   sampleRateHz;
-  /** Int16Array each, in order. */
+  /** Int16Arrays, in order. */
   chunks = [];
-  /** Whether there was more than is kept. */
+  /** Whether the end was dropped. */
   truncated = false;
   #bytes = 0;
-  #mostBytes;
+  #maxBytes;
 
-  constructor(sampleRateHz, mostBytes = MOST_BYTES) {
+  constructor(sampleRateHz, maxBytes = MAX_BYTES) {
     this.sampleRateHz = sampleRateHz;
-    this.#mostBytes = mostBytes;
+    this.#maxBytes = maxBytes;
   }
 
-  /** Copies the samples: their memory may move to another thread. */
+  /** Copies the samples: their memory may be transferred to another thread. */
   add(samples) {
-    const room = Math.floor((this.#mostBytes - this.#bytes) / 2);
+    const room = Math.floor((this.#maxBytes - this.#bytes) / 2);
     if (samples.length > room) this.truncated = true;
     const kept = samples.slice(0, room);
     if (kept.length === 0) return;

@@ -1,8 +1,8 @@
-// Turns the stream's sample rate into the loudspeaker's, without a seam between packets.
+// Resampler from the stream's rate to the device's, continuous across packets.
 //
 // A polyphase windowed-sinc filter at the exact ratio `up / down` of the two rates (R. E. Crochiere and
 // L. R. Rabiner, "Multirate Digital Signal Processing", 1983).  Positions are integers, so nothing drifts: n input
-// samples give exactly ceil(n * up / down) output samples, however they were cut into packets.
+// samples give exactly ceil(n * up / down) output samples, for any division into packets.
 // At equal rates the filter is a single 1, and the output equals the input bit for bit.
 
 const HALF_TAPS = 16;
@@ -17,7 +17,7 @@ export class Resampler {
   #packetOffset = 0;
   #received = 0; // input samples pushed
   #fed = 0; // input samples (or padding) that have entered the window
-  #window = new Float32Array(2 * TAPS); // each sample is written twice, so that any TAPS in a row lie in one piece
+  #window = new Float32Array(2 * TAPS); // each sample is written twice, so that any TAPS in a row are contiguous
   #finished = false;
   #base = 0; // the next output lies between input samples base and base + 1 …
   #phase = 0; // … at the fraction phase / up
@@ -38,18 +38,18 @@ export class Resampler {
     return this.#received;
   }
 
-  /** Input samples that lie behind the next output sample. */
+  /** Input samples before the next output sample. */
   get consumed() {
     return Math.min(this.#base, this.#received);
   }
 
-  /** Output samples that `read` could give now. */
+  /** Output samples that `read` can return now. */
   get available() {
     const settled = this.#finished ? this.#received : this.#received - HALF_TAPS; // the filter looks ahead
     return Math.max(0, Math.ceil((settled * this.#up) / this.#down) - this.#produced);
   }
 
-  /** Take s16 samples.  The array is kept, not copied. */
+  /** Add s16 samples.  The array is kept, not copied. */
   push(samples) {
     if (this.#finished) throw new Error("push after finish");
     if (samples.length === 0) return;
@@ -57,7 +57,7 @@ export class Resampler {
     this.#received += samples.length;
   }
 
-  /** No more input: the look-ahead is filled with silence, and the last samples become available. */
+  /** End the input: silence fills the look-ahead, and the last samples become available. */
   finish() {
     this.#finished = true;
   }
@@ -104,14 +104,14 @@ function gcd(a, b) {
 
 /** One row of TAPS coefficients for each of the `up` phases. */
 function designKernels(up, down) {
-  const cutoff = Math.min(1, up / down); // of the input's Nyquist frequency: do not alias when the output is slower
+  const passband = Math.min(1, up / down); // of the input's Nyquist frequency: no aliasing at a lower output rate
   const kernels = new Float32Array(up * TAPS);
   const row = new Float64Array(TAPS);
   for (let phase = 0; phase < up; phase++) {
     let sum = 0;
     for (let k = 0; k < TAPS; k++) {
       const distance = k - HALF_TAPS + 1 - phase / up;
-      row[k] = sinc(cutoff * distance) * kaiser(distance / HALF_TAPS);
+      row[k] = sinc(passband * distance) * kaiser(distance / HALF_TAPS);
       sum += row[k];
     }
     for (let k = 0; k < TAPS; k++) kernels[phase * TAPS + k] = row[k] / sum; // every phase passes DC unchanged

@@ -1,13 +1,10 @@
-// Writes a wav file: 16-bit mono PCM behind the 44 bytes of its header.
+// WAV file writer: a header of 44 bytes and 16-bit mono PCM.
 
 const HEADER_BYTES = 44;
 const BYTES_PER_SAMPLE = 2;
 
-/** The file as a Blob, of Int16Array chunks. */
+/** Int16Array chunks as a Blob. */
 export function wavFile(chunks, sampleRateHz) {
-  if (!(Number.isInteger(sampleRateHz) && sampleRateHz > 0)) {
-    throw new RangeError(`a sample rate cannot be ${sampleRateHz} Hz`);
-  }
   const dataBytes = chunks.reduce((sum, chunk) => sum + chunk.length * BYTES_PER_SAMPLE, 0);
   const file = new DataView(new ArrayBuffer(HEADER_BYTES + dataBytes));
   const ascii = (at, word) => [...word].forEach((letter, i) => file.setUint8(at + i, letter.charCodeAt(0)));

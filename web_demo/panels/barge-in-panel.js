@@ -1,42 +1,41 @@
-// Interrupting: the space bar, Escape, or a voice at the microphone; and how fast that was.
+// Barge-in by space bar, Escape or microphone, and its latency.
 
-import { element, note } from "./dom.js";
 import { MicrophoneLevel } from "../audio/microphone.js";
-import { cutInWords, ms } from "./display-text.js";
+import { ms, stopText } from "./display-text.js";
+import { element, note } from "./dom.js";
 
-const TAKES_SPACE = "input, textarea, select, button, summary, a, [contenteditable], [role=tab]";
+const USES_SPACE = "input, textarea, select, button, summary, a, [contenteditable], [role=tab]";
 
-export class BargeIn {
-  #speaker;
+export class BargeInPanel {
+  #controller;
   #microphone;
 
-  /** `stop(atMs)` is what a listener's interruption does. */
-  constructor({ speaker, stop }) {
-    this.#speaker = speaker;
+  /** `stop(atMs)` stops the speech. */
+  constructor({ controller, stop }) {
+    this.#controller = controller;
     this.#microphone = new MicrophoneLevel({
       onlevel: (level) => element("mic-level").style.setProperty("--level", Math.min(1, level * 8).toFixed(3)),
       onspeech: () => {
-        if (speaker.isBusy) stop(performance.now());
+        if (controller.isBusy) stop(performance.now());
       },
     });
     document.addEventListener("keydown", (event) => {
-      const space = event.key === " " && !event.target.closest(TAKES_SPACE);
-      if (!speaker.isBusy || event.repeat || !(space || event.key === "Escape")) return;
-      event.preventDefault(); // the page does not scroll as well
+      const space = event.key === " " && !event.target.closest(USES_SPACE);
+      if (!controller.isBusy || event.repeat || !(space || event.key === "Escape")) return;
+      event.preventDefault(); // or the space bar scrolls the page
       stop(event.timeStamp);
     });
     element("mic").addEventListener("change", () => this.#toggle());
   }
 
   show() {
-    const now = this.#speaker.snapshot;
-    const { run } = this.#speaker;
-    element("b-stop").textContent = ms(now.silent_after_ms);
-    element("b-server").textContent = ms(now.cancelled_after_ms);
-    const stopped = run?.outcome === "stopped";
-    element("b-heard").textContent = stopped ? `${Array.from(run.heard.heard).length} characters` : "–";
-    element("b-unheard").textContent = stopped ? `${Array.from(run.heard.unheard).length} characters` : "–";
-    note(element("cut-note"), stopped ? cutInWords(now, run.heard) : null);
+    const { snapshot, utterance } = this.#controller;
+    element("b-stop").textContent = ms(snapshot.silent_after_ms);
+    element("b-server").textContent = ms(snapshot.cancelled_after_ms);
+    const split = utterance?.outcome === "stopped" ? utterance.textSplit : null;
+    element("b-played").textContent = split ? `${Array.from(split.played).length} characters` : "–";
+    element("b-remaining").textContent = split ? `${Array.from(split.remaining).length} characters` : "–";
+    note(element("stop-note"), split && stopText(snapshot, split));
   }
 
   async #toggle() {

@@ -1,46 +1,46 @@
-// Draws a trace: depth of the playout buffer as a hill, packets as ticks, gaps in red, waits for text in grey.
+// Chart of a BufferHistory: buffered audio as an area, packets as ticks, gaps in red, waits for text in grey.
 
-import { wantsCalm } from "./dom.js";
+import { prefersReducedMotion } from "./dom.js";
 
 const LIVE_SPAN_S = 12;
-const REDRAW_S = 0.05; // the eye follows it, and the voice, on a machine that also speaks, keeps its processor
-const CALM_REDRAW_S = 0.5; // someone who asked for less motion gets a chart that steps, not one that slides
-const SHORTEST_S = 4;
+const REDRAW_S = 0.05; // less often than each frame: the server may run on the same CPU
+const REDUCED_MOTION_REDRAW_S = 0.5; // for users who prefer reduced motion
+const MIN_SPAN_S = 4;
 const SCALES_S = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
-const STEPS_S = [0.5, 1, 2, 5, 10, 30, 60, 120];
+const TICK_INTERVALS_S = [0.5, 1, 2, 5, 10, 30, 60, 120];
 const PAD = { left: 44, right: 12, top: 14, bottom: 28 };
 const NAMES = ["soft", "line", "accent", "accent-soft", "bad", "bad-soft", "wait-soft"];
 
-export class Strip {
+export class BufferChart {
   #canvas;
-  #trace;
+  #history;
   #running = false;
   #colours = {};
   #font = "12px sans-serif";
   #ticking = false;
   #area = null;
 
-  constructor(canvas, trace) {
+  constructor(canvas, history) {
     this.#canvas = canvas;
-    this.#trace = trace;
-    // It is told a first time when the canvas has come into the page: only then are there colours to read.
+    this.#history = history;
+    // The observer is first called when the canvas is in the document: before that it has no colours.
     new ResizeObserver(() => this.#readColours()).observe(canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#readColours());
   }
 
-  /** Scroll while something is going on; show all of it afterwards. */
+  /** While running the chart scrolls; afterwards it shows the whole history. */
   set running(on) {
     this.#running = on;
     if (on && !this.#ticking) this.#tick();
     if (!on) this.draw();
   }
 
-  /** A timer between frames: to be asked in each of them would have the browser make 60 a second. */
+  /** The timer limits the rate: requestAnimationFrame alone would redraw 60 times a second. */
   #tick() {
     this.#ticking = this.#running;
     if (!this.#running) return;
     this.draw();
-    setTimeout(() => requestAnimationFrame(() => this.#tick()), 1000 * (wantsCalm() ? CALM_REDRAW_S : REDRAW_S));
+    setTimeout(() => requestAnimationFrame(() => this.#tick()), 1000 * (prefersReducedMotion() ? REDUCED_MOTION_REDRAW_S : REDRAW_S));
   }
 
   #readColours() {
@@ -71,14 +71,14 @@ export class Strip {
     this.#drawWaits(pen, "text", "wait-soft", null);
     this.#drawWaits(pen, "gap", "bad-soft", "bad");
     this.#drawDepth(pen);
-    this.#drawCushion(pen);
+    this.#drawTarget(pen);
     this.#drawPackets(pen);
     pen.restore();
   }
 
   #layOut(width, height) {
     const [fromS, toS] = this.#window();
-    const top = this.#trace.deepestS(fromS) * 1.1;
+    const top = this.#history.maxDepthS(fromS) * 1.1;
     const scaleS = SCALES_S.find((scale) => scale >= top) ?? SCALES_S.at(-1);
     const [left, right, floor] = [PAD.left, width - PAD.right, height - PAD.bottom];
     return {
@@ -95,9 +95,9 @@ export class Strip {
   }
 
   #window() {
-    const extent = this.#trace.extentS;
+    const extent = this.#history.extentS;
     if (this.#running || extent === null) return [nowS() - LIVE_SPAN_S, nowS()];
-    return [extent[0], Math.max(extent[1], extent[0] + SHORTEST_S)];
+    return [extent[0], Math.max(extent[1], extent[0] + MIN_SPAN_S)];
   }
 
   #drawGrid(pen) {
@@ -113,7 +113,7 @@ export class Strip {
       pen.fillText(`${Number((part * scaleS).toPrecision(2))} s`, left - 8, at);
     }
     pen.textBaseline = "alphabetic";
-    const stepS = STEPS_S.find((step) => (toS - fromS) / step <= (right - left) / 70) ?? STEPS_S.at(-1);
+    const stepS = TICK_INTERVALS_S.find((step) => (toS - fromS) / step <= (right - left) / 70) ?? TICK_INTERVALS_S.at(-1);
     const originS = this.#running ? toS : fromS;
     const count = Math.floor((toS - fromS) / stepS);
     for (let i = 0; i <= count; i++) {
@@ -126,7 +126,7 @@ export class Strip {
 
   #drawWaits(pen, kind, fill, edge) {
     const { x, top, floor } = this.#area;
-    for (const [fromS, toS] of this.#trace.waits(kind)) {
+    for (const [fromS, toS] of this.#history.waits(kind)) {
       const from = x(fromS);
       const width = Math.max(2, x(toS) - from);
       pen.fillStyle = this.#colours[fill];
@@ -142,13 +142,13 @@ export class Strip {
   }
 
   #drawDepth(pen) {
-    const samples = this.#trace.samples.filter(({ atS }) => atS >= this.#area.fromS - 1);
+    const samples = this.#history.samples.filter(({ atS }) => atS >= this.#area.fromS - 1);
     if (samples.length < 2) return;
     const { x, y, floor, top } = this.#area;
-    const trace = () => samples.forEach(({ atS, depthS }) => pen.lineTo(x(atS), y(depthS)));
+    const addPoints = () => samples.forEach(({ atS, depthS }) => pen.lineTo(x(atS), y(depthS)));
     pen.beginPath();
     pen.moveTo(x(samples[0].atS), floor);
-    trace();
+    addPoints();
     pen.lineTo(x(samples.at(-1).atS), floor);
     const fill = pen.createLinearGradient(0, top, 0, floor);
     fill.addColorStop(0, this.#colours.accent);
@@ -158,18 +158,18 @@ export class Strip {
     pen.fill();
     pen.globalAlpha = 1;
     pen.beginPath();
-    trace();
+    addPoints();
     pen.strokeStyle = this.#colours.accent;
     pen.lineWidth = 2;
     pen.lineJoin = "round";
     pen.stroke();
   }
 
-  #drawCushion(pen) {
-    const samples = this.#trace.samples.filter(({ atS, cushionS }) => cushionS > 0 && atS >= this.#area.fromS - 1);
+  #drawTarget(pen) {
+    const samples = this.#history.samples.filter(({ atS, targetS }) => targetS > 0 && atS >= this.#area.fromS - 1);
     if (samples.length < 2) return;
     pen.beginPath();
-    samples.forEach(({ atS, cushionS }) => pen.lineTo(this.#area.x(atS), this.#area.y(cushionS)));
+    samples.forEach(({ atS, targetS }) => pen.lineTo(this.#area.x(atS), this.#area.y(targetS)));
     pen.strokeStyle = this.#colours.soft;
     pen.lineWidth = 1;
     pen.setLineDash([4, 4]);
@@ -180,7 +180,7 @@ export class Strip {
   #drawPackets(pen) {
     pen.strokeStyle = this.#colours.soft;
     pen.lineWidth = 1;
-    for (const atS of this.#trace.packets) {
+    for (const atS of this.#history.packets) {
       const x = Math.round(this.#area.x(atS)) + 0.5;
       line(pen, x, this.#area.floor + 2, x, this.#area.floor + 9);
     }

@@ -1,4 +1,4 @@
-// Uploads a recording as a new voice, where the model can clone.
+// Upload of a recording as a new voice, for models that clone voices.
 
 import { element, note } from "./dom.js";
 
@@ -6,7 +6,7 @@ export class ClonePanel {
   #api;
   #onvoice;
 
-  /** `onvoice(name)` when the server has taken a voice. */
+  /** Calls `onvoice(name)` after an upload. */
   constructor({ api, onvoice }) {
     this.#api = api;
     this.#onvoice = onvoice;
@@ -22,15 +22,15 @@ export class ClonePanel {
     note(element("clone-note"), "Uploading…");
     const response = await this.#api.request("v1/audio/voices", { method: "POST", body: data });
     if (response === null) {
-      note(element("clone-note"), "The server cannot be reached.");
+      note(element("clone-note"), "The server is not reachable.");
       return;
     }
     const answer = await response.json().catch(() => null);
     if (!response.ok) {
-      note(element("clone-note"), answer?.error?.message ?? `The server did not take it (status ${response.status}).`);
+      note(element("clone-note"), answer?.error?.message ?? `The server refused the upload (status ${response.status}).`);
       return;
     }
-    note(element("clone-note"), `“${answer.name}” is now one of the voices.`);
+    note(element("clone-note"), `“${answer.name}” is now available as a voice.`);
     form.reset();
     this.#onvoice(answer.name);
   }

@@ -1,31 +1,32 @@
-// The same text under one scheduler after another, beside the same other listeners: heard, drawn, and in figures.
+// Comparison of two models, or of one model under two schedulers: the same text beside the same load.
 
 import { BackgroundLoad } from "../simulation/background-load.js";
-import { chosen, element, make, note } from "./dom.js";
-import { Strip } from "./buffer-chart.js";
-import { Trace, traceStats } from "../utterance/buffer-history.js";
-import { gapsInWords, ms, schedulerInWords, seconds } from "./display-text.js";
+import { BufferHistory } from "../utterance/buffer-history.js";
+import { BufferChart } from "./buffer-chart.js";
+import { gapsText, ms, seconds } from "./display-text.js";
+import { element, make, note, selectedRadio } from "./dom.js";
 
-const OTHERS_BEGIN_MS = 2500; // so that the others are in mid-speech when ours is asked for
-const ENOUGH_CHARACTERS = 280;
+const LOAD_AHEAD_MS = 2500; // so that the other listeners are in mid-utterance at our request
+const MAX_CHARACTERS = 280;
 
 export class ComparePanel {
-  #makeSpeaker;
-  #load;
-  #compose;
-  #schedulers = [];
-  #turn = 0; // numbers the comparisons, so that one that was broken off does not go on
-  #speaker = null;
-  #others = null;
+  #settings;
+  #text;
+  #makeController;
+  #loadOptions;
+  #comparison = 0; // so that an aborted comparison does not continue
+  #controller = null;
+  #load = null;
 
   /**
-   * `makeSpeaker(scheduler)` gives {speaker, retire}; `load(scheduler)` a BackgroundLoad's options; `compose()` {text,
-   * config} as they stand.
+   * `text()` is the text to speak; `makeController()` returns {controller, close}; `loadOptions(config)` are
+   * BackgroundLoad's options.
    */
-  constructor({ makeSpeaker, load, compose, onstart }) {
-    this.#makeSpeaker = makeSpeaker;
-    this.#load = load;
-    this.#compose = compose;
+  constructor({ settings, text, makeController, loadOptions, onstart }) {
+    this.#settings = settings;
+    this.#text = text;
+    this.#makeController = makeController;
+    this.#loadOptions = loadOptions;
     element("compare-start").addEventListener("click", () => {
       if (this.isRunning) this.stop();
       else {
@@ -33,134 +34,136 @@ export class ComparePanel {
         this.#compare();
       }
     });
+    element("model").addEventListener("change", () => this.showModels());
     addEventListener("pagehide", () => this.stop());
   }
 
   get isRunning() {
-    return this.#others !== null;
+    return this.#load !== null;
   }
 
-  /** What GET /v1/demo offers; the server's own way comes first there, and is heard last. */
-  offer(schedulers) {
-    this.#schedulers = schedulers;
-    element("compare-none").hidden = schedulers.length > 1;
-    element("compare-controls").hidden = schedulers.length < 2;
+  /** Offer the models to compare with the selected one. */
+  showModels() {
+    const others = this.#settings.models.filter((name) => name !== this.#settings.model);
+    element("compare-none").hidden = others.length > 0;
+    element("compare-controls").hidden = others.length === 0;
+    element("compare-model").replaceChildren(...others.map((name) => new Option(name)));
   }
 
   stop() {
     if (!this.isRunning) return;
-    this.#turn += 1;
-    this.#speaker?.stop();
+    this.#comparison += 1;
+    this.#controller?.stop();
     this.#finish("Stopped.");
   }
 
   async #compare() {
-    const turn = ++this.#turn;
-    const { text, config } = this.#compose();
+    const comparison = ++this.#comparison;
     element("compare-runs").replaceChildren();
     element("compare-start").textContent = "Stop";
-    for (const scheduler of this.#schedulers.toReversed()) {
-      await this.#hear(scheduler, { text: beginningOf(text), config }, turn);
-      if (turn !== this.#turn) return;
+    const models = [element("compare-model").value, this.#settings.model];
+    const text = firstSentences(this.#text());
+    for (const model of models) {
+      await this.#speakBesideLoad(model, { text, config: this.#settings.configFor(model) }, comparison);
+      if (comparison !== this.#comparison) return;
     }
-    this.#finish("That was both. Red is what you had to wait for in mid-speech.");
+    this.#finish("Both are finished. Red marks waits for late audio.");
   }
 
-  async #hear(scheduler, request, turn) {
-    const many = Number(chosen("beside"));
-    const others = new BackgroundLoad(this.#load(scheduler));
-    this.#others = others;
-    this.#say(`${schedulerInWords(scheduler)}: ${many === 0 ? "alone" : `${many} others begin to speak`}…`);
-    others.start(many);
-    if (many > 0) await pause(OTHERS_BEGIN_MS);
-    while (turn === this.#turn) {
-      this.#say(`${schedulerInWords(scheduler)}: now yours.`);
-      const waitMs = await this.#speak(scheduler, request, others);
-      if (waitMs === null) break;
-      this.#say(`${schedulerInWords(scheduler)}: told to wait. Asking again in ${seconds(waitMs)}…`);
-      await pause(waitMs);
+  async #speakBesideLoad(model, request, comparison) {
+    const listeners = Number(selectedRadio("beside"));
+    const load = new BackgroundLoad(this.#loadOptions(request.config));
+    this.#load = load;
+    this.#showStatus(listeners === 0 ? `${model}…` : `${model}: starting ${listeners} other listeners…`);
+    load.start(listeners);
+    if (listeners > 0) await pause(LOAD_AHEAD_MS);
+    while (comparison === this.#comparison) {
+      this.#showStatus(`${model}: speaking your text.`);
+      const retryAfterMs = await this.#speak(model, request, load);
+      if (retryAfterMs === null) break;
+      this.#showStatus(`${model}: refused. Retry in ${seconds(retryAfterMs)}…`);
+      await pause(retryAfterMs);
     }
-    others.stop();
+    load.stop();
   }
 
-  /** Until it has ended: null, or after how long to ask again. */
-  #speak(scheduler, { text, config }, others) {
-    const { speaker, retire } = this.#makeSpeaker(scheduler === this.#schedulers[0] ? null : scheduler);
-    this.#speaker = speaker;
-    const card = new RunCard(scheduler, speaker);
+  /** Resolves at the end of the utterance: to null, or to the time until the retry. */
+  #speak(model, request, load) {
+    const { controller, close } = this.#makeController();
+    this.#controller = controller;
+    const card = new RunCard(model, controller);
     element("compare-runs").append(card.root);
     return new Promise((resolve) => {
-      speaker.onchange = (what) => {
-        card.show(what, others.figures());
-        if (what !== "state" || speaker.isBusy) return;
-        const { retryAfterMs } = speaker.run;
+      controller.onchange = (kind) => {
+        card.show(kind, load.figures());
+        if (kind !== "state" || controller.isBusy) return;
+        const { retryAfterMs } = controller.utterance;
         card.end();
         if (retryAfterMs !== null) card.root.remove();
-        this.#speaker = null;
-        retire();
+        this.#controller = null;
+        close();
         resolve(retryAfterMs);
       };
-      speaker.speak({ text, config, askedAtMs: performance.now() });
+      controller.speak({ ...request, askedAtMs: performance.now() });
     });
   }
 
-  #finish(words) {
-    this.#others?.stop();
-    this.#others = null;
-    this.#speaker = null;
-    element("compare-start").textContent = "Speak both";
-    this.#say(words);
+  #finish(status) {
+    this.#load?.stop();
+    this.#load = null;
+    this.#controller = null;
+    element("compare-start").textContent = "Speak with both";
+    this.#showStatus(status);
   }
 
-  #say(words) {
-    element("compare-status").textContent = words;
+  #showStatus(status) {
+    element("compare-status").textContent = status;
   }
 }
 
-/** One scheduler's strip and figures. */
+/** Chart and figures of one model. */
 class RunCard {
   root;
-  #speaker;
-  #trace = new Trace();
-  #strip;
+  #controller;
+  #history = new BufferHistory();
+  #chart;
   #verdict = make("p", { className: "verdict" });
   #figures = make("p", { className: "soft" });
   #problem = make("p", { className: "note", hidden: true });
 
-  constructor(scheduler, speaker) {
-    this.#speaker = speaker;
-    const canvas = make("canvas", { role: "img", ariaLabel: `Speech waiting to be heard, under ${schedulerInWords(scheduler)}` });
-    const title = make("h4", { textContent: schedulerInWords(scheduler) });
+  constructor(model, controller) {
+    this.#controller = controller;
+    const canvas = make("canvas", { role: "img", ariaLabel: `Buffered audio with ${model}` });
+    const title = make("h4", { textContent: model });
     this.root = make("article", { className: "run" }, title, this.#verdict, canvas, this.#figures, this.#problem);
-    this.root.dataset.scheduler = scheduler;
-    this.#strip = new Strip(canvas, this.#trace);
-    this.#strip.running = true;
+    this.root.dataset.model = model;
+    this.#chart = new BufferChart(canvas, this.#history);
+    this.#chart.running = true;
   }
 
-  show(what, others) {
-    const now = this.#speaker.snapshot;
-    const atS = performance.now() / 1000;
-    if (what === "packet") this.#trace.packet(atS);
-    if (what === "stats") traceStats(this.#trace, now, atS);
-    this.#verdict.textContent = gapsInWords(now);
+  show(kind, load) {
+    const now = this.#controller.snapshot;
+    if (kind === "packet") this.#history.addPacket(performance.now() / 1000);
+    if (kind === "stats") this.#history.addSnapshot(now);
+    this.#verdict.textContent = gapsText(now);
     this.#verdict.dataset.state = now.played_ms === 0 ? "idle" : now.underruns > 0 ? "bad" : "good";
     this.#figures.textContent =
-      `First sound after ${ms(now.first_audible_ms)}; ${ms(now.gap_total_ms)} of waits in ${seconds(now.played_ms)} of speech.` +
-      (others.asked > 0 ? ` Others: ${others.speaking} speaking, ${others.waiting} waiting, ${others.refused} refusals.` : "");
+      `First audio after ${ms(now.first_audible_ms)}; ${ms(now.gap_total_ms)} of gaps in ${seconds(now.played_ms)} of speech.` +
+      (load.asked > 0 ? ` Others: ${load.speaking} active, ${load.waiting} waiting, ${load.refused} refusals.` : "");
     note(this.#problem, now.problem);
   }
 
   end() {
-    this.#strip.running = false;
+    this.#chart.running = false;
   }
 }
 
-/** Whole sentences, and not too many: it is spoken once for each scheduler. */
-function beginningOf(text) {
-  if (text.length <= ENOUGH_CHARACTERS) return text;
-  const cut = text.slice(0, ENOUGH_CHARACTERS);
-  const end = Math.max(...[". ", "! ", "? ", "\n"].map((mark) => cut.lastIndexOf(mark)));
-  return end > 0 ? cut.slice(0, end + 1) : cut;
+/** Whole sentences of limited length: the text is spoken twice. */
+function firstSentences(text) {
+  if (text.length <= MAX_CHARACTERS) return text;
+  const head = text.slice(0, MAX_CHARACTERS);
+  const end = Math.max(...[". ", "! ", "? ", "\n"].map((mark) => head.lastIndexOf(mark)));
+  return end > 0 ? head.slice(0, end + 1) : head;
 }
 
 function pause(ms) {

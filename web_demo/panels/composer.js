@@ -1,29 +1,28 @@
-// The text, how it is sent, and the buttons: at once, or token by token as a language model types.
+// Form for the text: sends it at once, or token by token as a language model does.
 
-import { chosen, element, note } from "./dom.js";
-import { typeTokens } from "../simulation/token-stream.js";
+import { streamTokens } from "../simulation/token-stream.js";
+import { element, note, selectedRadio } from "./dom.js";
 
 export class Composer {
-  /** Called when an utterance begins, inside the reader's gesture. */
+  /** Called when an utterance begins, in the click handler. */
   onspeak = () => {};
-  #speaker;
-  #config;
-  #typing = null;
+  #controller;
+  #settings;
+  #tokens = null;
 
-  /** `config()` gives the session.config of the present choices. */
-  constructor({ speaker, config }) {
-    this.#speaker = speaker;
-    this.#config = config;
+  constructor({ controller, settings }) {
+    this.#controller = controller;
+    this.#settings = settings;
     element("composer").addEventListener("submit", (event) => {
       event.preventDefault();
-      this.#press(event);
+      this.#onButton(event);
     });
-    for (const button of document.querySelectorAll("[data-speak]")) button.addEventListener("click", (event) => this.#press(event));
+    for (const button of document.querySelectorAll("[data-speak]")) button.addEventListener("click", (event) => this.#onButton(event));
     element("stop").addEventListener("click", ({ timeStamp }) => this.stop(timeStamp));
     for (const radio of document.querySelectorAll('input[name="mode"]')) radio.addEventListener("change", () => this.#showMode());
-    element("pace").addEventListener("input", () => this.#showPace());
-    this.#showMode(); // a reload keeps what was chosen
-    this.#showPace();
+    element("rate").addEventListener("input", () => this.#showRate());
+    this.#showMode(); // a browser restores the choices on reload
+    this.#showRate();
   }
 
   get text() {
@@ -37,50 +36,50 @@ export class Composer {
   speak(askedAtMs) {
     const { text } = this;
     if (text === "") {
-      note(element("problem"), "There is nothing to say yet. Please type a sentence first.");
+      note(element("problem"), "There is no text to speak. Type a sentence first.");
       element("text").focus();
       return;
     }
-    this.#typing?.stop();
+    this.#tokens?.stop();
     note(element("problem"), null);
-    const config = this.#config();
-    if (chosen("mode") === "paste") this.#speaker.speak({ text, config, askedAtMs });
-    else this.#type(text, config, askedAtMs);
+    const { config } = this.#settings;
+    if (selectedRadio("mode") === "paste") this.#controller.speak({ text, config, askedAtMs });
+    else this.#stream(text, config, askedAtMs);
     this.onspeak();
   }
 
-  /** A button was pressed: from here on the space bar is for barging in, not for pressing it again. */
-  #press({ timeStamp }) {
+  /** Moves the focus away from the button: the space bar is for barge-in during speech. */
+  #onButton({ timeStamp }) {
     this.speak(timeStamp);
-    if (this.#speaker.isBusy) element("stage").focus({ preventScroll: true });
+    if (this.#controller.isBusy) element("transcript").focus({ preventScroll: true });
   }
 
   stop(atMs) {
-    this.#typing?.stop();
-    this.#speaker.stop(atMs);
+    this.#tokens?.stop();
+    this.#controller.stop(atMs);
   }
 
-  #type(text, config, askedAtMs) {
-    this.#speaker.begin({ config, askedAtMs });
-    const { run } = this.#speaker;
-    const isOurs = () => this.#speaker.run === run && this.#speaker.isBusy;
-    this.#typing = typeTokens(text, {
-      tokensPerS: Number(element("pace").value),
+  #stream(text, config, askedAtMs) {
+    this.#controller.begin({ config, askedAtMs });
+    const { utterance } = this.#controller;
+    const isPresent = () => this.#controller.utterance === utterance && this.#controller.isBusy;
+    this.#tokens = streamTokens(text, {
+      tokensPerS: Number(element("rate").value),
       onToken: (token) => {
-        if (isOurs()) this.#speaker.write(token);
-        else this.#typing.stop(); // it failed meanwhile: text that nobody reads is not typed
+        if (isPresent()) this.#controller.write(token);
+        else this.#tokens.stop(); // the utterance has failed
       },
       onDone: () => {
-        if (isOurs()) this.#speaker.finish();
+        if (isPresent()) this.#controller.finish();
       },
     });
   }
 
   #showMode() {
-    element("pace-row").hidden = chosen("mode") !== "live";
+    element("rate-row").hidden = selectedRadio("mode") !== "live";
   }
 
-  #showPace() {
-    element("pace-value").textContent = `${element("pace").value} tokens/s`;
+  #showRate() {
+    element("rate-value").textContent = `${element("rate").value} tokens/s`;
   }
 }

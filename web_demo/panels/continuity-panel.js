@@ -1,59 +1,53 @@
-// The continuity strip and its figures: what this page heard, beside what the server measured.
+// Continuity panel: the buffer chart, and figures of this page beside the server's.
 
+import { BufferHistory } from "../utterance/buffer-history.js";
+import { BufferChart } from "./buffer-chart.js";
+import { bitrateText, gapsText, ms, seconds, verdictText } from "./display-text.js";
 import { element } from "./dom.js";
-import { Strip } from "./buffer-chart.js";
-import { Trace, traceStats } from "../utterance/buffer-history.js";
-import { bytesInWords, gapsInWords, ms, seconds, verdictInWords } from "./display-text.js";
 
-export class Continuity {
-  #speaker;
-  #trace = new Trace();
-  #strip;
+export class ContinuityPanel {
+  #controller;
+  #history = new BufferHistory();
+  #chart;
 
-  constructor(speaker) {
-    this.#speaker = speaker;
-    this.#strip = new Strip(element("meter"), this.#trace);
+  constructor(controller) {
+    this.#controller = controller;
+    this.#chart = new BufferChart(element("chart"), this.#history);
   }
 
   clear() {
-    this.#trace.clear();
-    this.#strip.draw();
+    this.#history.clear();
+    this.#chart.draw();
     this.showFigures();
   }
 
-  packet() {
-    this.#trace.packet(nowS());
+  addPacket() {
+    this.#history.addPacket(performance.now() / 1000);
   }
 
-  stats() {
-    traceStats(this.#trace, this.#speaker.snapshot);
+  addStats() {
+    this.#history.addSnapshot(this.#controller.snapshot);
   }
 
   set running(on) {
-    this.#strip.running = on;
+    this.#chart.running = on;
   }
 
   showFigures() {
-    const now = this.#speaker.snapshot;
-    const server = now.server_report;
-    const here = now.report;
-    const heard = now.played_ms > 0;
-    element("verdict").textContent = gapsInWords(now);
-    element("verdict").dataset.state = !heard ? "idle" : now.underruns > 0 ? "bad" : "good";
-    element("verdict-note").textContent = verdictInWords(now);
-    const came = here.packets > 0;
+    const now = this.#controller.snapshot;
+    const { report, server_report: server } = now;
+    element("verdict").textContent = gapsText(now);
+    element("verdict").dataset.state = now.played_ms === 0 ? "idle" : now.underruns > 0 ? "bad" : "good";
+    element("verdict-note").textContent = verdictText(now);
+    const received = report.packets > 0;
     element("c-first").textContent = ms(now.ttfp_ms);
     element("s-first").textContent = ms(server?.ttfp_ms);
-    element("c-late").textContent = came ? here.underrun_count : "–";
+    element("c-late").textContent = received ? report.underrun_count : "–";
     element("s-late").textContent = server?.underrun_count ?? "–";
-    element("c-worst").textContent = came ? ms(here.max_underrun_s * 1000) : "–";
+    element("c-worst").textContent = received ? ms(report.max_underrun_s * 1000) : "–";
     element("s-worst").textContent = ms(server?.max_underrun_ms);
-    element("c-audio").textContent = came ? seconds(this.#speaker.run.audioS * 1000) : "–";
+    element("c-audio").textContent = received ? seconds(this.#controller.utterance.audioS * 1000) : "–";
     element("s-audio").textContent = server ? seconds(server.audio_ms) : "–";
-    element("bytes").textContent = now.bytes_per_s === null ? "" : bytesInWords(now);
+    element("bitrate").textContent = now.bytes_per_s === null ? "" : bitrateText(now);
   }
-}
-
-function nowS() {
-  return performance.now() / 1000;
 }

@@ -1,6 +1,6 @@
-// Small helpers for the page's elements.
+// DOM helpers.
 
-/** The element of this id; a page without it is a bug of ours. */
+/** The element with this id.  Throws if the page has none. */
 export function element(id) {
   const found = document.getElementById(id);
   if (found === null) throw new Error(`the page has no #${id}`);
@@ -13,24 +13,24 @@ export function make(tag, properties = {}, ...children) {
   return made;
 }
 
-/** Show `text` in a paragraph, or hide it where there is none. */
+/** Show `text` in a paragraph, or hide the paragraph if there is none. */
 export function note(paragraph, text) {
   paragraph.textContent = text ?? "";
   paragraph.hidden = !text;
 }
 
-/** The value of the checked one of a group of radio buttons. */
-export function chosen(name) {
+/** The value of the checked radio button of a group. */
+export function selectedRadio(name) {
   return document.querySelector(`input[name="${name}"]:checked`).value;
 }
 
-/** Give the reader a file, from memory. */
+/** Download a Blob as a file. */
 export function save(blob, name) {
   const link = make("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-export function wantsCalm() {
+export function prefersReducedMotion() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }

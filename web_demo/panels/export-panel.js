@@ -1,66 +1,67 @@
-// What can be taken along: the sound, the report, and the same request as a program.
+// Export of the audio, of the report, and of the request as a client program.
 
-import { element, note, save } from "./dom.js";
-import { asCurl, asJavaScript, asPython, asPythonWebsockets } from "../protocol/snippets.js";
 import { wavFile } from "../audio/wav.js";
+import { asCurl, asJavaScript, asPython, asPythonWebsockets } from "../protocol/snippets.js";
+import { utteranceReport } from "../utterance/report.js";
+import { element, note, save } from "./dom.js";
 
 const PROGRAMS = {
   python: ["Python", asPython],
-  websockets: ["Python, with the websockets package alone", asPythonWebsockets],
+  websockets: ["Python with the websockets package", asPythonWebsockets],
   javascript: ["JavaScript", asJavaScript],
   curl: ["curl", asCurl],
 };
 
-export class KeepPanel {
-  #speaker;
+export class ExportPanel {
+  #controller;
   #player;
-  #present;
+  #request;
 
-  /** `present()` gives {config, text, url, keyed}: what Speak would ask for now. */
-  constructor({ speaker, player, present }) {
-    this.#speaker = speaker;
+  /** `request()` returns {config, text, url, keyed} for the present settings. */
+  constructor({ controller, player, request }) {
+    this.#controller = controller;
     this.#player = player;
-    this.#present = present;
-    element("save-wav").addEventListener("click", () => this.#saveSound());
+    this.#request = request;
+    element("save-wav").addEventListener("click", () => this.#saveAudio());
     element("save-report").addEventListener("click", () => this.#saveReport());
     for (const name of Object.keys(PROGRAMS)) element(`copy-${name}`).addEventListener("click", () => this.#copy(name));
   }
 
-  #saveSound() {
+  #saveAudio() {
     const { recording } = this.#player;
     if (recording === null || recording.chunks.length === 0) {
-      this.#say("Nothing has been spoken yet.");
+      this.#showStatus("No audio has been played yet.");
       return;
     }
     save(wavFile(recording.chunks, recording.sampleRateHz), "realtime-tts.wav");
-    this.#say(recording.truncated ? "Saved; the end did not fit into this page’s memory." : "Saved.");
+    this.#showStatus(recording.truncated ? "Saved without its end: the recording reached its size limit." : "Saved.");
   }
 
   #saveReport() {
-    const { run, server } = this.#speaker;
-    if (run === null) {
-      this.#say("Nothing has been spoken yet.");
+    const { utterance, server } = this.#controller;
+    if (utterance === null) {
+      this.#showStatus("No audio has been played yet.");
       return;
     }
-    const report = run.report({ serverInfo: server, userAgent: navigator.userAgent });
+    const report = utteranceReport(utterance, { serverInfo: server, userAgent: navigator.userAgent });
     save(new Blob([JSON.stringify(report, null, 2)], { type: "application/json" }), "realtime-tts-report.json");
-    this.#say("Saved.");
+    this.#showStatus("Saved.");
   }
 
   async #copy(name) {
-    const { config, text, url, keyed } = this.#present();
+    const { config, text, url, keyed } = this.#request();
     const [title, write] = PROGRAMS[name];
-    const program = write(config, text, url, { keyed, model: this.#speaker.server?.model });
+    const program = write(config, text, url, { keyed, model: this.#controller.server?.model });
     note(element("snippet"), program);
     try {
       await navigator.clipboard.writeText(program);
-      this.#say(`Copied as ${title}.`);
+      this.#showStatus(`Copied as ${title}.`);
     } catch {
-      this.#say(`${title}, to be copied by hand: this browser lets the page not use the clipboard.`);
+      this.#showStatus(`${title}: the browser denied the clipboard; copy the text below.`);
     }
   }
 
-  #say(words) {
-    element("keep-note").textContent = words;
+  #showStatus(status) {
+    element("export-note").textContent = status;
   }
 }

@@ -1,4 +1,4 @@
-// Asks for the API key of a server that wants one.
+// Dialog for the server's API key.
 
 import { element, note } from "./dom.js";
 
@@ -6,7 +6,7 @@ export class KeyDialog {
   #api;
   #onkey;
 
-  /** `onkey()` when a key was entered. */
+  /** Calls `onkey()` when a key was entered. */
   constructor({ api, onkey }) {
     this.#api = api;
     this.#onkey = onkey;
@@ -14,7 +14,7 @@ export class KeyDialog {
     element("key-cancel").addEventListener("click", () => element("key-dialog").close());
     element("key-form").addEventListener("submit", (event) => {
       event.preventDefault();
-      this.#take();
+      this.#submit();
     });
   }
 
@@ -24,7 +24,7 @@ export class KeyDialog {
     if (!element("key-dialog").open) element("key-dialog").showModal();
   }
 
-  #take() {
+  #submit() {
     this.#api.setKey(element("key").value, { keep: element("key-keep").checked });
     element("key").value = "";
     element("key-dialog").close();

@@ -1,19 +1,19 @@
-// Other listeners beside ours, and how they fare.
+// Load panel: other listeners beside ours, and their continuity.
 
 import { BackgroundLoad } from "../simulation/background-load.js";
-import { chosen, element, note } from "./dom.js";
-import { loadInWords, ms, percent } from "./display-text.js";
+import { loadText, ms, percent } from "./display-text.js";
+import { element, note, selectedRadio } from "./dom.js";
 
-const LOOK_EVERY_MS = 500;
+const UPDATE_EVERY_MS = 500;
 
 export class LoadPanel {
   #load = null;
-  #make;
+  #options;
   #timer = null;
 
-  /** `make()` gives a fresh BackgroundLoad's options: {url, token, texts}. */
-  constructor(make) {
-    this.#make = make;
+  /** `options()` are BackgroundLoad's options. */
+  constructor(options) {
+    this.#options = options;
     element("load-start").addEventListener("click", () => this.#toggle());
     addEventListener("pagehide", () => this.#stop());
   }
@@ -27,10 +27,10 @@ export class LoadPanel {
       this.#stop();
       return;
     }
-    this.#load = new BackgroundLoad(this.#make());
-    this.#load.start(Number(chosen("load")));
-    this.#timer = setInterval(() => this.#show(), LOOK_EVERY_MS);
-    element("load-start").textContent = "Stop the others";
+    this.#load = new BackgroundLoad(this.#options());
+    this.#load.start(Number(selectedRadio("load")));
+    this.#timer = setInterval(() => this.#show(), UPDATE_EVERY_MS);
+    element("load-start").textContent = "Stop the other listeners";
     element("tab-load").toggleAttribute("data-on", true);
     this.#show();
   }
@@ -40,16 +40,16 @@ export class LoadPanel {
     clearInterval(this.#timer);
     this.#timer = null;
     this.#load.stop();
-    element("load-start").textContent = "Start the others";
+    element("load-start").textContent = "Start other listeners";
     element("tab-load").toggleAttribute("data-on", false);
     this.#show();
   }
 
   #show() {
     const figures = this.#load.figures();
-    for (const name of ["speaking", "waiting", "refused", "finished"]) element(`l-${name}`).textContent = figures[name];
+    for (const name of ["speaking", "waiting", "refused", "finished", "failed"]) element(`l-${name}`).textContent = figures[name];
     element("l-ok").textContent = percent(figures.ok_share);
     element("l-p95").textContent = ms(figures.underrun_p95_ms);
-    note(element("load-note"), this.isRunning ? loadInWords(figures) : null);
+    note(element("load-note"), this.isRunning ? loadText(figures) : null);
   }
 }

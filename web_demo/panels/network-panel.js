@@ -1,22 +1,22 @@
-// Sliders that make the line bad, in this page's receiving path, and what the player does against it.
+// Network panel: simulated jitter and loss, and the reaction of the jitter buffer.
 
-import { element } from "./dom.js";
 import { ms } from "./display-text.js";
+import { element } from "./dom.js";
 
 export class NetworkPanel {
   #network;
-  #speaker;
+  #controller;
 
-  constructor({ network, speaker }) {
+  constructor({ network, controller }) {
     this.#network = network;
-    this.#speaker = speaker;
+    this.#controller = controller;
     for (const id of ["jitter", "loss"]) element(id).addEventListener("input", () => this.#apply());
     this.#apply();
   }
 
   show() {
-    const now = this.#speaker.snapshot;
-    element("n-cushion").textContent = now.cushion_ms > 0 ? ms(now.cushion_ms) : "–";
+    const now = this.#controller.snapshot;
+    element("n-target").textContent = now.buffer_target_ms > 0 ? ms(now.buffer_target_ms) : "–";
     element("n-gaps").textContent = now.underruns;
     element("n-worst").textContent = ms(now.worst_gap_ms);
     element("n-late").textContent = now.report.underrun_count;

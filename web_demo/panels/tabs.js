@@ -1,9 +1,9 @@
-// The engineer's sections as tabs: arrow keys move, and the open tab pressed again folds everything away.
+// Tabs of the panels: arrow keys change the tab, and a click on the open tab closes its panel.
 
 export class Tabs {
   #tabs;
 
-  /** `list`: an element with role=tablist, whose tabs name their panels in aria-controls. */
+  /** `list` has role=tablist; aria-controls of each tab is its panel. */
   constructor(list) {
     this.#tabs = [...list.querySelectorAll('[role="tab"]')];
     this.open(null);
@@ -14,7 +14,7 @@ export class Tabs {
     list.addEventListener("keydown", (event) => this.#onKey(event));
   }
 
-  /** Show the panel of the tab with this id, or none. */
+  /** Open the tab with this id, or close all with null. */
   open(id) {
     const reachable = this.#tabs.some((tab) => tab.id === id) ? id : this.#tabs[0].id;
     for (const tab of this.#tabs) {

@@ -1,19 +1,19 @@
-// Awkward texts in one click; and what became of a text: sent, spoken, sentence by sentence.
+// Difficult texts, and a table of sent and spoken text by sentence.
 
-import { element, make } from "./dom.js";
-import { TORTURE_TEXTS } from "../simulation/difficult-texts.js";
+import { DIFFICULT_TEXTS } from "../simulation/difficult-texts.js";
 import { seconds } from "./display-text.js";
+import { element, make } from "./dom.js";
 
 export class TextsPanel {
-  #shown = null; // the run whose rows are there
+  #utterance = null; // of the present rows
   #rows = 0;
   #placed = 0; // code points of the text that have a row
-  #cells = new Map(); // sentence index -> its cell for the length
+  #durations = new Map(); // sentence index -> table cell
 
-  /** `speak(text, atMs)` puts a text into the composer and speaks it. */
+  /** `speak(text, atMs)` copies a text into the form and speaks it. */
   constructor(speak) {
     element("texts").append(
-      ...TORTURE_TEXTS.map(({ name, text }) => {
+      ...DIFFICULT_TEXTS.map(({ name, text }) => {
         const button = make("button", { type: "button", textContent: name });
         button.addEventListener("click", ({ timeStamp }) => speak(text, timeStamp));
         return button;
@@ -21,42 +21,44 @@ export class TextsPanel {
     );
   }
 
-  show(run) {
-    if (run !== this.#shown) this.#reset(run);
-    const characters = Array.from(run.text);
-    for (const start of run.starts.slice(this.#rows)) this.#add(start, characters);
-    this.#rows = run.starts.length;
-    for (const { start, done } of run.sentences) {
-      const cell = this.#cells.get(start.sentence_index);
+  show(utterance) {
+    if (utterance !== this.#utterance) this.#reset(utterance);
+    const characters = Array.from(utterance.text);
+    for (const start of utterance.starts.slice(this.#rows)) this.#addSentence(start, characters);
+    this.#rows = utterance.starts.length;
+    for (const { start, done } of utterance.sentences) {
+      const cell = this.#durations.get(start.sentence_index);
       cell.textContent = done.error ? "failed" : seconds(done.duration_ms ?? 0);
     }
-    if (run.complete && this.#placed < characters.length) {
-      this.#row("", characters.slice(this.#placed).join(""), null, "");
+    if (utterance.complete && this.#placed < characters.length) {
+      this.#addRow("", characters.slice(this.#placed).join(""), null, "");
       this.#placed = characters.length;
     }
   }
 
-  #reset(run) {
-    this.#shown = run;
+  #reset(utterance) {
+    this.#utterance = utterance;
     this.#rows = this.#placed = 0;
-    this.#cells.clear();
+    this.#durations.clear();
     element("spoken-rows").replaceChildren();
   }
 
-  #add({ sentence_index: index, sentence_text: spoken, text_span: [from, to] }, characters) {
+  #addSentence({ sentence_index: index, sentence_text: spoken, text_span: [from, to] }, characters) {
     const dropped = characters.slice(this.#placed, from).join("");
-    if (dropped.trim() !== "") this.#row("", dropped, null, "");
-    this.#cells.set(index, this.#row(index + 1, characters.slice(from, to).join(""), spoken, "…"));
+    if (dropped.trim() !== "") this.#addRow("", dropped, null, "");
+    this.#durations.set(index, this.#addRow(index + 1, characters.slice(from, to).join(""), spoken, "…"));
     this.#placed = to;
   }
 
-  /** A row; `spoken` is null where nothing of it is read aloud.  Returns the last cell. */
-  #row(number, sent, spoken, length) {
+  /** `spoken` is null for text that is not spoken.  Returns the last cell. */
+  #addRow(number, sent, spoken, duration) {
     if (sent.trim() === "" && spoken === null) return null;
-    const said = spoken === null ? make("td", { className: "soft", textContent: "not read aloud" }) : make("td", { textContent: spoken });
-    if (spoken !== null && spoken !== sent) said.className = "changed";
-    const cell = make("td", { textContent: length });
-    element("spoken-rows").append(make("tr", {}, make("td", { textContent: number }), make("td", { textContent: sent }), said, cell));
+    const spokenCell = make("td", { textContent: spoken ?? "not spoken" });
+    if (spoken === null) spokenCell.className = "soft";
+    else if (spoken !== sent) spokenCell.className = "changed";
+    const cell = make("td", { textContent: duration });
+    const cells = [make("td", { textContent: number }), make("td", { textContent: sent }), spokenCell, cell];
+    element("spoken-rows").append(make("tr", {}, ...cells));
     return cell;
   }
 }

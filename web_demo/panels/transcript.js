@@ -1,56 +1,56 @@
-// The text as it is heard: sentences and words light up under the playhead.  After a barge-in: heard, and not heard.
+// Transcript: sentences and words are highlighted as they are played.  After a barge-in: played and remaining text.
 
-import { make, wantsCalm } from "./dom.js";
+import { make, prefersReducedMotion } from "./dom.js";
 
-export class Stage {
+export class Transcript {
   #root;
-  #run = null;
+  #utterance = null;
   #body = null;
-  #tail = null; // what no sentence has claimed yet
+  #tail = null; // the text after the last sentence
   #characters = []; // code points, as spans count them
-  #units = 0; // UTF-16 units of the run's text that have been taken
-  #placed = 0;
+  #units = 0; // UTF-16 units of the utterance's text in `#characters`
+  #placed = 0; // code points of the text that are in a row, or before one
   #rows = []; // {element, sentence, words: [{element, word}]}
-  #settled = 0; // rows before this one have been heard, and change no more
+  #settled = 0; // rows before this one are played and no longer change
   #now = null;
-  #cut = false;
+  #stopped = false;
 
   constructor(root) {
     this.#root = root;
   }
 
-  /** What would be spoken, before it is. */
+  /** Show a text that is not spoken yet. */
   preview(text) {
-    this.#run = null;
+    this.#utterance = null;
     this.#root.replaceChildren(make("p", { className: "speech", textContent: text }));
   }
 
-  /** Show `run` as heard up to `playedSamples`. */
-  update(run, playedSamples) {
-    if (run !== this.#run) this.#reset(run);
-    if (this.#cut) return;
-    this.#take(run.text);
-    const { sentences } = run.timeline;
-    while (this.#rows.length < sentences.length) this.#place(sentences[this.#rows.length]);
-    for (let i = this.#settled; i < this.#rows.length; i++) this.#light(this.#rows[i], playedSamples, i);
-    this.#root.toggleAttribute("data-typing", run.inputDoneS === null && run.outcome === null);
+  /** Show `utterance` as played up to `playedSamples`. */
+  update(utterance, playedSamples) {
+    if (utterance !== this.#utterance) this.#reset(utterance);
+    if (this.#stopped) return;
+    this.#addText(utterance.text);
+    const { sentences } = utterance.timeline;
+    while (this.#rows.length < sentences.length) this.#addRow(sentences[this.#rows.length]);
+    for (let i = this.#settled; i < this.#rows.length; i++) this.#updateRow(this.#rows[i], playedSamples, i);
+    this.#root.toggleAttribute("data-typing", utterance.inputDoneS === null && utterance.outcome === null);
   }
 
-  /** Barged in: what was heard, and what was not. */
-  cut({ heard, unheard }) {
-    this.#cut = true;
+  /** Show the split of the text after a barge-in. */
+  showSplit({ played, remaining }) {
+    this.#stopped = true;
     this.#root.removeAttribute("data-typing");
-    const here = make("span", { className: "cut", title: "stopped here" });
+    const stop = make("span", { className: "stop-mark", title: "stopped here" });
     this.#body.replaceChildren(
-      make("span", { className: "heard", textContent: heard }),
-      here,
-      make("span", { className: "unheard", textContent: unheard }),
+      make("span", { className: "played", textContent: played }),
+      stop,
+      make("span", { className: "remaining", textContent: remaining }),
     );
-    this.#show(here);
+    this.#scrollTo(stop);
   }
 
-  #reset(run) {
-    this.#run = run;
+  #reset(utterance) {
+    this.#utterance = utterance;
     this.#tail = document.createTextNode("");
     this.#body = make("p", { className: "speech" }, this.#tail);
     this.#root.replaceChildren(this.#body);
@@ -59,22 +59,22 @@ export class Stage {
     this.#units = this.#placed = this.#settled = 0;
     this.#rows = [];
     this.#now = null;
-    this.#cut = false;
+    this.#stopped = false;
   }
 
-  #take(text) {
+  #addText(text) {
     if (text.length === this.#units) return;
-    const more = text.slice(this.#units);
+    const added = text.slice(this.#units);
     this.#units = text.length;
-    for (const character of more) this.#characters.push(character);
-    this.#tail.data += more;
+    for (const character of added) this.#characters.push(character);
+    this.#tail.data += added;
   }
 
   #slice(from, to) {
     return this.#characters.slice(from, to).join("");
   }
 
-  #place(sentence) {
+  #addRow(sentence) {
     const [from, to] = sentence.span.map((at) => Math.max(at, this.#placed));
     const element = make("span", { className: "sentence", textContent: this.#slice(from, to) });
     this.#tail.before(document.createTextNode(this.#slice(this.#placed, from)), element);
@@ -83,7 +83,7 @@ export class Stage {
     this.#rows.push({ element, sentence, words: [] });
   }
 
-  #spell(row) {
+  #addWords(row) {
     if (row.words.length === row.sentence.words.length) return;
     let at = row.sentence.span[0];
     const pieces = [];
@@ -97,39 +97,39 @@ export class Stage {
     row.element.replaceChildren(...pieces);
   }
 
-  #light(row, played, i) {
+  #updateRow(row, played, i) {
     const { sentence, element } = row;
-    this.#spell(row);
+    this.#addWords(row);
     const isNow = played > 0 && played >= sentence.start && played < sentence.end;
-    const isHeard = sentence.complete && played >= sentence.end && sentence.end > sentence.start;
-    set(element, sentence.error ? "failed" : isNow ? "now" : isHeard ? "heard" : "waiting");
+    const isPlayed = sentence.complete && played >= sentence.end && sentence.end > sentence.start;
+    setState(element, sentence.error ? "failed" : isNow ? "now" : isPlayed ? "played" : "waiting");
     element.classList.toggle("timed", row.words.length > 0);
     let current = isNow ? element : null;
-    for (const { element: shown, word } of row.words) {
-      const state = played >= word.end || isHeard ? "heard" : isNow && played >= word.start ? "now" : "waiting";
-      set(shown, state);
-      if (state === "now") current = shown;
+    for (const { element: wordElement, word } of row.words) {
+      const state = played >= word.end || isPlayed ? "played" : isNow && played >= word.start ? "now" : "waiting";
+      setState(wordElement, state);
+      if (state === "now") current = wordElement;
     }
-    if (isHeard && i === this.#settled) this.#settled += 1;
-    if (current !== null && current !== this.#now) this.#follow(current, element);
+    if (isPlayed && i === this.#settled) this.#settled += 1;
+    if (current !== null && current !== this.#now) this.#setCurrent(current, element);
   }
 
-  #follow(current, sentence) {
+  #setCurrent(current, sentence) {
     this.#root.querySelector('[aria-current="true"]')?.removeAttribute("aria-current");
     sentence.setAttribute("aria-current", "true");
     this.#now = current;
-    this.#show(current);
+    this.#scrollTo(current);
   }
 
-  /** Only the stage scrolls, never the page under the reader's hands. */
-  #show(element) {
+  /** Scrolls the transcript only, never the page. */
+  #scrollTo(element) {
     const { scrollTop, clientHeight } = this.#root;
     const top = element.offsetTop;
     if (top >= scrollTop + clientHeight * 0.15 && top + element.offsetHeight <= scrollTop + clientHeight * 0.75) return;
-    this.#root.scrollTo({ top: top - clientHeight * 0.3, behavior: wantsCalm() ? "instant" : "smooth" });
+    this.#root.scrollTo({ top: top - clientHeight * 0.3, behavior: prefersReducedMotion() ? "instant" : "smooth" });
   }
 }
 
-function set(element, state) {
+function setState(element, state) {
   if (element.dataset.state !== state) element.dataset.state = state;
 }

@@ -1,26 +1,25 @@
-// Speaks the wire protocol (protocol.md): text in, typed events out.  No DOM, no audio device.
+// Client of the wire protocol (protocol.md): text in, typed events out.  No DOM, no audio device.
 //
-// Events: every server message under its own `type` ("audio.start", "session.done", …), and our own:
-//   "open" {}      "closed" {code, reason, opened, in_flight, will_reconnect}      "state" {state, attempt, retry_in_s}
-//   "audio" {bytes, start, format, arrived_at_s}: of the sentence that `start`, an `audio.start`, began
-//   "message" {direction, at_s, data}: everything that passes, binary as {bytes: n}
-//   "sent" {at_s, data}: when a WorkerSocket had handed it to the network
-// Unknown types pass through unheard, as the protocol demands.
+// Events: every server message under its own `type` ("audio.start", "session.done", …), and these:
+//   "open" {}      "closed" {code, reason, opened}      "state" {state}
+//   "audio" {bytes, start, arrived_at_s}: audio of the sentence that `start`, an `audio.start`, announced
+//   "message" {direction, at_s, data}: every message, binary ones as {bytes: n}
+//   "sent" {at_s, data}: when a WorkerSocket sent it
+// Unknown types are ignored, as the protocol requires.
 
 import { CodedError } from "../errors.js";
-import { readFrame } from "./frame-header.js";
 
 const PROTOCOL = "realtime-tts.v1";
 const TOKEN_PROTOCOL = "realtime-tts.token.";
 const OWN_EVENTS = new Set(["open", "closed", "state", "audio", "message", "sent"]);
-const FOR_GOOD = new Set([1000, 1001, 1007, 1008, 1009]); // to come again unasked would only be sent away again
+const FINAL_CLOSE_CODES = new Set([1000, 1001, 1007, 1008, 1009]); // the server would refuse a reconnect too
 const BACKOFF_S = [0.5, 1, 2, 4, 8, 8];
-const STEADY_S = 10; // a connection that lived for so long was a good one: the next loss begins anew
+const STABLE_S = 10; // after a connection of this length the backoff restarts
 const DEFAULTS = { response_format: "pcm", stream_audio: true };
 
 export class SpeechClientError extends CodedError {}
 
-/** A timer as the modules here want it: returns what calls it off. */
+/** `setTimeout` as the modules use it: returns a function that cancels the timer. */
 export function afterMs(ms, callback) {
   const timer = setTimeout(callback, ms);
   return () => clearTimeout(timer);
@@ -38,21 +37,20 @@ export class SpeechClient {
   #state = "closed";
   #socket = null;
   #attempt = 0; // of reconnecting
-  #try = 0; // numbers the sockets asked for, so that a token that comes late opens nothing
+  #socketCount = 0; // so that a token for an abandoned attempt opens nothing
   #openedAtS = null;
-  #retryAfterS = 0; // as the server last said
-  #callOff = () => {}; // the timer of the next try
-  #stays = false; // connect() was asked for: come back after a loss
-  #waiting = []; // those who await connect()
+  #retryAfterS = 0; // from the server's last error
+  #cancelRetry = () => {};
+  #reconnects = false; // between connect() and close()
+  #waiting = []; // resolvers of connect()
   #config = { ...DEFAULTS };
-  #outbox = []; // what was sent while the first connection was being opened
-  #contexts = new Map(); // context id -> {pending, writing, cancelling}
-  #start = null; // the last audio.start, which says what binary frames are
-  #starts = new Map(); // by the number of their context
+  #outbox = []; // messages sent while the first connection opens
+  #cancelling = new Map(); // context id -> number of cancels without their audio.cancelled
+  #start = null; // the last audio.start: binary frames belong to it
 
   /**
-   * `token` gives a fresh single-use token (or null) for each socket.  `network`, such as a BadNetwork, has
-   * `push(frame, bytes)`, `clear()` and a `deliver` to set: everything received goes through it.
+   * `token` returns a new single-use token (or null) for each socket.  Everything received passes through `network`,
+   * such as an ImpairedNetwork: it has `push(frame, bytes)`, `clear()` and a `deliver` to set.
    */
   constructor({
     url,
@@ -71,7 +69,7 @@ export class SpeechClient {
     this.#schedule = schedule;
     this.#random = random;
     if (network !== null) {
-      network.deliver = (frame, wasHeld) => this.#receive(wasHeld ? { ...frame, at_s: undefined } : frame);
+      network.deliver = (frame, wasDelayed) => this.#receive(wasDelayed ? { ...frame, at_s: undefined } : frame);
     }
   }
 
@@ -89,18 +87,16 @@ export class SpeechClient {
     return this.#state === "open" && this.#socket.readyState === 1;
   }
 
-  /** Whether something was asked for that has not yet had its `session.done`. */
-  get isInFlight() {
-    return [...this.#contexts.values()].some(({ pending }) => pending > 0);
-  }
-
   /**
-   * Open the connection where there is none, and send `config` as `session.config`; it is remembered for reconnects.
-   * Resolves to whether the connection is open; never rejects.
+   * Open a connection if there is none, and send `config` as `session.config`; reconnects send it again.  A session
+   * has one model, so another `model` opens another connection.  Resolves to whether the connection is open; never
+   * rejects.
    */
   connect(config = {}) {
+    const { model = this.#config.model } = config;
+    if (this.isOpen && model !== this.#config.model) this.close();
     this.#config = { ...this.#config, ...config };
-    this.#stays = true;
+    this.#reconnects = true;
     if (this.isOpen) {
       this.#send({ type: "session.config", ...config });
       return Promise.resolve(true);
@@ -110,46 +106,41 @@ export class SpeechClient {
     return opened;
   }
 
-  /** Any slice of text, down to one character. */
+  /** Send text of any length, down to one character. */
   sendText(text, { contextId } = {}) {
     if (typeof text !== "string") throw new TypeError(`text must be a string, got ${typeof text}`);
     this.#mustBeReachable();
-    this.#beginUtterance(contextId);
     this.#send({ type: "input.text", text, ...named(contextId) });
   }
 
-  /** The end of the utterance. */
+  /** End the utterance. */
   done({ contextId } = {}) {
     this.#mustBeReachable();
-    this.#beginUtterance(contextId);
-    this.#context(contextId).writing = false;
     this.#send({ type: "input.done", ...named(contextId) });
   }
 
   /**
-   * Barge-in.  The server answers `audio.cancelled` with what was heard; audio of the context that is still on its way
-   * is dropped here.  `playbackOffsetMs` is the context's sound that was played since it began or was last cancelled.
+   * Barge-in.  The server answers `audio.cancelled` with the text that was played; late audio of the context is
+   * dropped here.  `playbackOffsetMs` is the audio played since the context began or was last cancelled.
    */
   cancel({ contextId, playbackOffsetMs } = {}) {
     this.#mustBeReachable();
-    const context = this.#context(contextId);
-    context.writing = false;
-    context.cancelling += 1;
+    this.#cancelling.set(contextId, (this.#cancelling.get(contextId) ?? 0) + 1);
     const offset = playbackOffsetMs === undefined ? {} : { playback_offset_ms: playbackOffsetMs };
     this.#send({ type: "input.cancel", ...named(contextId), ...offset });
   }
 
-  /** Correct what the server reckons of our playback; said in vain where there is no connection. */
+  /** Correct the server's estimate of the playback; does nothing without a connection. */
   reportPlayback({ playedMs, bufferedMs, underruns, contextId }) {
     if (!this.isOpen) return;
-    const heard = { played_ms: playedMs, buffered_ms: bufferedMs, underruns }; // JSON leaves out what is undefined
-    this.#send({ type: "playback.report", ...named(contextId), ...heard });
+    const playback = { played_ms: playedMs, buffered_ms: bufferedMs, underruns }; // JSON omits undefined fields
+    this.#send({ type: "playback.report", ...named(contextId), ...playback });
   }
 
-  /** Leave at once, whatever is being spoken; nothing of the old connection is heard after this. */
+  /** Close at once; no event of the old connection follows. */
   close() {
-    this.#stays = false;
-    this.#leave("stopped by the listener");
+    this.#reconnects = false;
+    this.#leave("closed by the client");
     this.#setState("closed");
     this.#answer(false);
   }
@@ -159,34 +150,23 @@ export class SpeechClient {
     throw new SpeechClientError("not_connected", `there is no connection (${this.#state}): call connect() first`);
   }
 
-  #context(contextId = "") {
-    if (!this.#contexts.has(contextId)) this.#contexts.set(contextId, { pending: 0, writing: false, cancelling: 0 });
-    return this.#contexts.get(contextId);
-  }
-
-  #beginUtterance(contextId) {
-    const context = this.#context(contextId);
-    if (!context.writing) context.pending += 1;
-    context.writing = true;
-  }
-
   // -- The connection -------
 
   #begin() {
     const again = this.#state === "reconnecting";
     this.#leave("opening another connection");
     this.#setState(again ? "reconnecting" : "connecting");
-    const attempt = this.#try;
+    const attempt = this.#socketCount;
     if (this.#token === null) {
       this.#open(null);
       return;
     }
     this.#token().then(
       (token) => {
-        if (attempt === this.#try) this.#open(token);
+        if (attempt === this.#socketCount) this.#open(token);
       },
       (error) => {
-        if (attempt === this.#try) this.#onNoToken(error);
+        if (attempt === this.#socketCount) this.#onNoToken(error);
       },
     );
   }
@@ -194,24 +174,24 @@ export class SpeechClient {
   #onNoToken({ code = "no_token", message, retryable = true, retryAfterS = null }) {
     this.#retryAfterS = retryAfterS ?? 0;
     const retry = retryAfterS === null ? {} : { retry_after_ms: 1000 * retryAfterS };
-    // While we try again and again, one try that comes to nothing is no news.
-    const isNews = !(retryable && this.#state === "reconnecting");
-    if (isNews) this.#emit("error", { type: "error", code, message, fatal: true, retryable, ...retry });
+    // A failed attempt to reconnect is not reported: the next one follows.
+    if (!(retryable && this.#state === "reconnecting")) {
+      this.#emit("error", { type: "error", code, message, fatal: true, retryable, ...retry });
+    }
     this.#onLost({ code: retryable ? 1006 : 1008, reason: "no token" });
   }
 
-  /** Forget the socket: from here on its events are stale. */
+  /** Drop the socket and ignore its later events. */
   #leave(reason) {
     const socket = this.#socket;
-    this.#try += 1;
-    this.#callOff();
-    this.#callOff = () => {};
+    this.#socketCount += 1;
+    this.#cancelRetry();
+    this.#cancelRetry = () => {};
     this.#socket = null;
     this.#openedAtS = null;
     this.#outbox.length = 0;
-    this.#contexts.clear();
+    this.#cancelling.clear();
     this.#start = null;
-    this.#starts.clear();
     this.#network?.clear();
     socket?.close(1000, reason);
   }
@@ -222,7 +202,7 @@ export class SpeechClient {
       const protocols = token === null ? [] : [[PROTOCOL, TOKEN_PROTOCOL + token]];
       socket = this.#openSocket(this.#url, ...protocols);
     } catch (error) {
-      this.#onLost({ code: 1006, reason: error.message }); // an address or a token that no socket can be made of
+      this.#onLost({ code: 1006, reason: error.message }); // an invalid address or token
       return;
     }
     this.#socket = socket;
@@ -230,8 +210,8 @@ export class SpeechClient {
     socket.onopen = () => {
       if (socket === this.#socket) this.#onOpen();
     };
-    socket.onmessage = ({ data, at_s }) => this.#carry({ socket, data, at_s }); // stamped by WorkerSocket alone
-    socket.onclose = ({ code, reason }) => this.#carry({ socket, closed: { code, reason } });
+    socket.onmessage = ({ data, at_s }) => this.#viaNetwork({ socket, data, at_s }); // only a WorkerSocket sets at_s
+    socket.onclose = ({ code, reason }) => this.#viaNetwork({ socket, closed: { code, reason } });
   }
 
   #onOpen() {
@@ -245,43 +225,41 @@ export class SpeechClient {
 
   #onLost({ code, reason }) {
     const opened = this.#openedAtS !== null;
-    const inFlight = this.isInFlight;
-    if (opened && this.#nowS() - this.#openedAtS >= STEADY_S) this.#attempt = 0;
-    // One that never opened is for the caller to try again: somebody is waiting for the answer.
-    const trying = (opened && !FOR_GOOD.has(code)) || (this.#state === "reconnecting" && code !== 1008);
-    const willReconnect = this.#stays && trying && this.#attempt < BACKOFF_S.length;
+    if (opened && this.#nowS() - this.#openedAtS >= STABLE_S) this.#attempt = 0;
+    // The caller retries a connection that never opened: connect() has returned false.
+    const mayReconnect = (opened && !FINAL_CLOSE_CODES.has(code)) || (this.#state === "reconnecting" && code !== 1008);
     this.#leave("lost");
-    if (willReconnect) this.#comeBack();
+    if (this.#reconnects && mayReconnect && this.#attempt < BACKOFF_S.length) this.#scheduleReconnect();
     else {
       this.#attempt = 0;
       this.#setState("closed");
       this.#answer(false);
     }
-    this.#emit("closed", { code, reason, opened, in_flight: inFlight, will_reconnect: willReconnect });
+    this.#emit("closed", { code, reason, opened });
   }
 
-  #comeBack() {
-    // Scattered, so that not every page comes at once when a server has restarted.
+  #scheduleReconnect() {
+    // Randomised, so that not all clients reconnect at once after a restart of the server.
     const delayS = Math.max(this.#retryAfterS, BACKOFF_S[this.#attempt] * (0.5 + this.#random()));
     this.#attempt += 1;
     this.#retryAfterS = 0;
-    this.#setState("reconnecting", delayS);
-    this.#callOff = this.#schedule(1000 * delayS, () => this.#begin());
+    this.#setState("reconnecting");
+    this.#cancelRetry = this.#schedule(1000 * delayS, () => this.#begin());
   }
 
   #answer(isOpen) {
     for (const resolve of this.#waiting.splice(0)) resolve(isOpen);
   }
 
-  #setState(state, retryInS = null) {
-    if (state === this.#state && retryInS === null) return;
+  #setState(state) {
+    if (state === this.#state) return;
     this.#state = state;
-    this.#emit("state", { state, attempt: this.#attempt, retry_in_s: retryInS });
+    this.#emit("state", { state });
   }
 
-  // -- What comes in -------
+  // -- Receiving -------
 
-  #carry(frame) {
+  #viaNetwork(frame) {
     if (this.#network === null) this.#receive(frame);
     else this.#network.push(frame, frame.data?.byteLength ?? frame.data?.length ?? 0);
   }
@@ -301,57 +279,38 @@ export class SpeechClient {
       message = null;
     }
     if (typeof message?.type !== "string") {
-      this.#refuse("The server sent a message that is not JSON of the protocol.");
+      this.#refuse("The server sent an invalid message.");
       return;
     }
     this.#emit("message", { direction: "in", at_s, data: message });
-    this.#follow(message);
+    this.#onMessage(message);
     if (!OWN_EVENTS.has(message.type)) this.#emit(message.type, message);
   }
 
-  #follow(message) {
-    const context = this.#context(message.context_id);
-    switch (message.type) {
-      case "audio.start":
-        this.#start = message;
-        this.#starts.set(message.context_number ?? 0, message);
-        break;
-      case "audio.cancelled":
-        context.cancelling = Math.max(0, context.cancelling - 1);
-        break;
-      case "session.done":
-        context.pending = Math.max(0, context.pending - 1);
-        if (context.pending === 0 && context.cancelling === 0) this.#forget(message.context_id);
-        break;
-      case "error":
-        this.#retryAfterS = (message.retry_after_ms ?? 0) / 1000;
-        if (message.fatal) this.#contexts.clear();
-        else if (message.code === "session_ending") context.pending = 0; // what was refused has no session.done
-        break;
+  #onMessage(message) {
+    const { type, context_id: contextId } = message;
+    if (type === "audio.start") this.#start = message;
+    if (type === "error") this.#retryAfterS = (message.retry_after_ms ?? 0) / 1000;
+    if (type === "audio.cancelled") {
+      const cancels = (this.#cancelling.get(contextId) ?? 0) - 1;
+      if (cancels > 0) this.#cancelling.set(contextId, cancels);
+      else this.#cancelling.delete(contextId);
     }
-  }
-
-  /** A context that is over: one for each utterance would else pile up. */
-  #forget(contextId) {
-    this.#contexts.delete(contextId ?? "");
-    for (const [number, start] of this.#starts) if (start.context_id === contextId) this.#starts.delete(number);
   }
 
   #receiveAudio(data, at_s) {
     this.#emit("message", { direction: "in", at_s, data: { bytes: data.byteLength } });
-    const frame = this.#start === null ? null : readFrame(data, this.#start.frame_header);
-    const start = this.#starts.get(frame?.contextNumber ?? this.#start?.context_number ?? 0);
-    if (frame === null || start === undefined) {
-      this.#refuse("The server sent audio that nothing announced.");
+    const start = this.#start;
+    if (start === null) {
+      this.#refuse("The server sent audio without an audio.start.");
       return;
     }
-    if (this.#context(start.context_id).cancelling > 0) return;
-    const { bytes } = frame;
-    if (start.format === "pcm" && bytes.byteLength % 2 !== 0) {
-      this.#refuse("The server sent half a sample."); // every later sample would be noise
+    if (this.#cancelling.has(start.context_id)) return;
+    if (start.format === "pcm" && data.byteLength % 2 !== 0) {
+      this.#refuse("The server sent half a sample."); // all later samples would be noise
       return;
     }
-    this.#emit("audio", { bytes, start, format: start.format, arrived_at_s: at_s });
+    this.#emit("audio", { bytes: new Uint8Array(data), start, arrived_at_s: at_s });
   }
 
   #refuse(message) {

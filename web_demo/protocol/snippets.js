@@ -1,12 +1,12 @@
-// The present settings and text as code to paste elsewhere.  Every text survives the quoting: tests run the results.
+// Client programs for the present settings and text.  Tests run them to verify the quoting.
 //
-// `url` is the WebSocket's.  `keyed` says that the server asks for a key; the key itself is never written down.
+// `url` is the WebSocket's.  `keyed`: the server requires an API key; the key itself is never included.
 
-const SPEECH_PATH = "/v1/audio/speech"; // of the HTTP API: the stream's, without its last part
-const ONLY_ON_SOCKETS = new Set(["stream_audio", "frame_header", "on_new_context"]);
+const SPEECH_PATH = "/v1/audio/speech"; // of the HTTP API
+const WEBSOCKET_ONLY = new Set(["stream_audio", "frame_header", "on_new_context"]);
 const KEY_VARIABLE = "REALTIME_TTS_KEY";
 
-/** With realtime_tts's own client. */
+/** With the client of realtime_tts. */
 export function asPython(config, text, url, { keyed = false } = {}) {
   return pythonProgram(config, keyed, {
     client: "from realtime_tts.client import Audio, connect",
@@ -26,7 +26,7 @@ export function asPython(config, text, url, { keyed = false } = {}) {
   });
 }
 
-/** With the `websockets` package alone. */
+/** With the `websockets` package only. */
 export function asPythonWebsockets(config, text, url, { keyed = false } = {}) {
   const header = `        additional_headers={"Authorization": "Bearer " + os.environ["${KEY_VARIABLE}"]},`;
   return pythonProgram(config, keyed, {
@@ -59,11 +59,11 @@ export function asPythonWebsockets(config, text, url, { keyed = false } = {}) {
   });
 }
 
-/** For browsers, and for Node from 22 on. */
+/** For browsers, and Node from version 22. */
 export function asJavaScript(config, text, url, { keyed = false } = {}) {
   const protocols = keyed ? '["realtime-tts.v1", `realtime-tts.token.${token}`]' : '"realtime-tts.v1"';
   return lines(
-    ...(keyed ? ["const token = await fetchToken(); // your backend asks POST /v1/realtime/tokens with its key", ""] : []),
+    ...(keyed ? ["const token = await fetchToken(); // your backend requests POST /v1/realtime/tokens with its API key", ""] : []),
     `const config = ${JSON.stringify(Object.fromEntries(settings(config)), null, 2)};`,
     `const text = ${JSON.stringify(text)};`,
     "",
@@ -86,9 +86,9 @@ export function asJavaScript(config, text, url, { keyed = false } = {}) {
   );
 }
 
-/** The HTTP API, one request a text.  `model` is the name that `session.created` told. */
+/** One request to the HTTP API.  `model` is the default model's name. */
 export function asCurl(config, text, url, { keyed = false, model } = {}) {
-  const fields = settings(config).filter(([name]) => !ONLY_ON_SOCKETS.has(name));
+  const fields = settings(config).filter(([name]) => !WEBSOCKET_ONLY.has(name));
   const body = { model, input: text, ...Object.fromEntries(fields) };
   return lines(
     `curl --fail-with-body -sS -N ${shell(speechUrl(url))} \\`,
@@ -124,7 +124,7 @@ function pythonProgram(config, keyed, { modules = [], client, speak }) {
   );
 }
 
-/** What was set, with the format that this page asks for where none was. */
+/** The settings that are not null, with the defaults of this page. */
 function settings(config) {
   const set = { response_format: "pcm", stream_audio: true, ...config };
   return Object.entries(set).filter(([name, value]) => /^[a-z_]+$/.test(name) && value !== undefined && value !== null);
@@ -142,7 +142,7 @@ function speechUrl(url) {
   return speech.href;
 }
 
-/** A Python literal.  Its strings are JSON's: every escape that JSON writes means the same in Python. */
+/** A Python literal.  Strings are written as JSON, whose escapes mean the same in Python. */
 function python(value) {
   if (value === null) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";
@@ -153,7 +153,7 @@ function python(value) {
   return JSON.stringify(value);
 }
 
-/** One word of a POSIX shell: nothing is special between single quotes but the single quote. */
+/** One POSIX shell word: between single quotes only the single quote is special. */
 function shell(word) {
   return `'${word.replaceAll("'", `'\\''`)}'`;
 }

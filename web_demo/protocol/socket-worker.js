@@ -1,4 +1,4 @@
-// The other end of worker-socket.js.
+// Worker side of worker-socket.js: the WebSocket itself.
 
 let socket;
 let originMs; // of the page's clock

@@ -1,10 +1,10 @@
-// Gets single-use tokens for the socket, in exchange for a key (protocol.md, "Keys and tokens").
+// Single-use tokens for the WebSocket, issued for an API key (protocol.md, "Keys and tokens").
 //
-// For trying a server out: a product keeps the key in its backend, and lets its page ask there.
+// For tests of a server: a product keeps the key in its backend, and its page requests tokens there.
 
 import { CodedError } from "../errors.js";
 
-/** With the server's code, such as "unauthorized" or "quota_exceeded"; or "unreachable", "bad_answer", "refused". */
+/** Codes: the server's, such as "unauthorized" or "quota_exceeded"; or "unreachable", "bad_answer", "refused". */
 export class TokenError extends CodedError {
   constructor(code, message, { status = null, retryAfterS = null } = {}) {
     super(code, message);
@@ -14,7 +14,7 @@ export class TokenError extends CodedError {
   }
 }
 
-/** A function that gives a fresh token each time, as SpeechClient wants it: null where `key()` has none to offer. */
+/** A function for SpeechClient that returns a new token each time, or null where `key()` is empty. */
 export function tokenSource({ url, key, fetch = (...request) => globalThis.fetch(...request) }) {
   return async () => {
     const bearer = key().trim();
@@ -24,18 +24,18 @@ export function tokenSource({ url, key, fetch = (...request) => globalThis.fetch
     try {
       response = await fetch(url, { method: "POST", headers, cache: "no-store" });
     } catch (error) {
-      throw new TokenError("unreachable", `no token could be asked for: ${error.message}`);
+      throw new TokenError("unreachable", `the token request failed: ${error.message}`);
     }
-    const body = await response.json().catch(() => null); // a proxy's page is no JSON
+    const body = await response.json().catch(() => null); // a proxy may answer with HTML
     if (!response.ok) throw refusal(response, body);
-    if (typeof body?.token !== "string") throw new TokenError("bad_answer", "the server's answer holds no token");
+    if (typeof body?.token !== "string") throw new TokenError("bad_answer", "the server's answer has no token");
     return body.token;
   };
 }
 
 function refusal({ status, headers }, body) {
   const seconds = Number.parseFloat(headers.get("Retry-After"));
-  return new TokenError(body?.error?.code ?? "refused", body?.error?.message ?? `no token was given (status ${status})`, {
+  return new TokenError(body?.error?.code ?? "refused", body?.error?.message ?? `the server refused a token (status ${status})`, {
     status,
     retryAfterS: Number.isFinite(seconds) ? seconds : null,
   });

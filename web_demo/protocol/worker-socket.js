@@ -1,4 +1,4 @@
-// A WebSocket on a thread of its own, so that what arrives is stamped when it arrives, however long the page paints.
+// WebSocket in a Worker: it records the time of arrival even while the page renders.
 
 export class WorkerSocket {
   onmessage; // with {data, at_s}, on performance.now()'s clock
@@ -12,7 +12,7 @@ export class WorkerSocket {
     this.#worker.postMessage({ url: String(url), protocols, originMs: performance.timeOrigin });
   }
 
-  /** `onsent` is told when it was handed to the network, on the same clock. */
+  /** Calls `onsent(at_s)` when it was sent, with the time on the same clock. */
   send(data, onsent) {
     this.#onsent.push(onsent);
     this.#worker.postMessage({ data });

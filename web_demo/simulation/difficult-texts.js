@@ -1,9 +1,9 @@
-// Texts that trip voices up, each one click away.
+// Texts that are difficult for speech synthesis.
 
-export const TORTURE_TEXTS = [
+export const DIFFICULT_TEXTS = [
   {
     name: "Markdown",
-    text: "# Release notes\n\nThis is **bold**, this is *slanted*, and `code` stays a word.\n\n- First, we [fixed the door](https://example.org/door).\n- Then we painted it.\n\n> Quoted once, spoken once.",
+    text: "# Release notes\n\nThis is **bold**, this is *italic*, and `code` stays a word.\n\n- First, we [fixed the parser](https://example.org/parser).\n- Then we tested it.\n\n> This line is a quotation.",
   },
   {
     name: "Numbers",
@@ -15,7 +15,7 @@ export const TORTURE_TEXTS = [
   },
   {
     name: "Emoji",
-    text: "That went well 🎉🎉. We are a family 👩‍👩‍👧‍👦, with a flag 🏳️‍🌈 and a thumb 👍🏽. 🙂 And now, on with the story.",
+    text: "That went well 🎉🎉. We are a family 👩‍👩‍👧‍👦, with a flag 🏳️‍🌈 and a thumb 👍🏽. 🙂 Now the next sentence.",
   },
   {
     name: "Links",
@@ -27,18 +27,18 @@ export const TORTURE_TEXTS = [
   },
   {
     name: "Thoughts and tags",
-    text: "<think>The reader must not hear this. Not a word.</think>Here is the answer. <speak>It is <emphasis>forty-two</emphasis>, <break time=\"1s\"/> as always.</speak> Is 3 < 5 and 7 > 2? It is.",
+    text: "<think>This part must not be spoken.</think>Here is the answer. <speak>It is <emphasis>forty-two</emphasis>, <break time=\"1s\"/> as always.</speak> Is 3 < 5 and 7 > 2? It is.",
   },
   {
     name: "One long sentence",
-    text: "It was, as the captain had said on the evening before, when the lamps were lit and the wind had dropped, and nobody on deck could have told whether the sound that came over the water was a bell, or a bird, or merely the hull speaking to itself, a good deal further to the harbour than anyone who had looked at the chart with sober eyes would have dared to hope.",
+    text: "The service accepts a connection from each client, reads the text in small pieces as the language model writes it, waits until a sentence is complete, sends that sentence to the engine, encodes the audio in the format that the client has asked for, and measures, for every packet that leaves the server, how many milliseconds of audio the listener still has in the buffer.",
   },
   {
-    name: "Tiny sentences",
+    name: "Short sentences",
     text: "No. Yes. Go. Stop. Why? Because. I see. Do you? I do. Oh! Good. Bye.",
   },
   {
-    name: "Odd marks",
+    name: "Unusual characters",
     text: "“Is it?” she asked — ‘quite’ (and only quite) … «sure»; naïve café, Zoë’s façade, Łódź, Ångström. ﬁne ﬂour. ＦＵＬＬ ＷＩＤＴＨ. A zero\u200bwidth space. !!! ??? ...",
   },
   {

@@ -1,27 +1,27 @@
-// A bad line, on purpose: jitter and loss as a WebSocket shows them.
+// Network impairment: jitter and packet loss as they affect a WebSocket.
 //
-// TCP loses nothing and keeps the order.  A lost segment comes again after a retransmission timeout, and everything
-// behind it waits for it: what a listener meets is delay, in bursts.  The same seed gives the same weather.
+// TCP keeps the order and retransmits a lost segment after a timeout, and all later data waits for it: loss appears as
+// bursts of delay.  The same seed gives the same delays.
 
 import { afterMs } from "../protocol/client.js";
-import { seeded } from "./seeded-random.js";
+import { seededRandom } from "./seeded-random.js";
 
-const SEGMENT_BYTES = 1460; // Ethernet's 1500, less the headers of IPv4 and TCP
-const FIRST_TIMEOUT_MS = 200; // Linux's least; RFC 6298 would have 1 s
-const MAX_TRIES = 6; // 200, 400, 800, … ms: beyond that a real connection is as good as gone
+const SEGMENT_BYTES = 1460; // 1500 for Ethernet, minus the IPv4 and TCP headers
+const FIRST_TIMEOUT_MS = 200; // the minimum on Linux; RFC 6298 has 1 s
+const MAX_TRIES = 6; // 200, 400, 800, … ms: a real connection would time out
 
-export class BadNetwork {
-  /** Called with each frame when it comes out, and whether it was held back. */
+export class ImpairedNetwork {
+  /** Called with each frame, and whether it was delayed. */
   deliver;
   #jitterMs;
   #lossPercent;
   #random;
   #schedule;
   #nowMs;
-  #held = []; // {frame, dueMs}, oldest first
-  #callOff = () => {};
+  #delayed = []; // {frame, dueMs}, oldest first
+  #cancelTimer = () => {};
 
-  /** `schedule(ms, callback)` returns what calls it off. */
+  /** `schedule(ms, callback)` returns a function that cancels the timer. */
   constructor({
     jitterMs = 0,
     lossPercent = 0,
@@ -33,12 +33,12 @@ export class BadNetwork {
     this.jitterMs = jitterMs;
     this.lossPercent = lossPercent;
     this.deliver = deliver;
-    this.#random = seeded(seed);
+    this.#random = seededRandom(seed);
     this.#schedule = schedule;
     this.#nowMs = nowMs;
   }
 
-  /** Each frame is late by 0 to this, evenly. */
+  /** Each frame is delayed by 0 to this many ms, uniformly. */
   get jitterMs() {
     return this.#jitterMs;
   }
@@ -48,7 +48,7 @@ export class BadNetwork {
     this.#jitterMs = ms;
   }
 
-  /** How many in a hundred segments are lost on the way. */
+  /** Percentage of segments lost. */
   get lossPercent() {
     return this.#lossPercent;
   }
@@ -60,31 +60,31 @@ export class BadNetwork {
 
   push(frame, bytes = 1) {
     const nowMs = this.#nowMs();
-    const lateMs = this.#random() * this.#jitterMs + this.#lossDelayMs(bytes);
-    if (lateMs === 0 && this.#held.length === 0) {
+    const delayMs = this.#random() * this.#jitterMs + this.#lossDelayMs(bytes);
+    if (delayMs === 0 && this.#delayed.length === 0) {
       this.deliver(frame, false);
       return;
     }
-    this.#held.push({ frame, dueMs: nowMs + lateMs }); // and never before what was sent before it
-    if (this.#held.length === 1) this.#wait();
+    this.#delayed.push({ frame, dueMs: nowMs + delayMs }); // and never before the frame before it
+    if (this.#delayed.length === 1) this.#wait();
   }
 
-  /** Forget what is on its way. */
+  /** Drop the delayed frames. */
   clear() {
-    this.#held.length = 0;
-    this.#callOff();
+    this.#delayed.length = 0;
+    this.#cancelTimer();
   }
 
   #lossDelayMs(bytes) {
-    let worstMs = 0;
+    let maxMs = 0;
     for (let segment = 0; segment < Math.ceil(bytes / SEGMENT_BYTES); segment++) {
       let delayMs = 0;
       for (let timeoutMs = FIRST_TIMEOUT_MS, tries = 1; tries <= MAX_TRIES && this.#isLost(); timeoutMs *= 2, tries++) {
         delayMs += timeoutMs;
       }
-      worstMs = Math.max(worstMs, delayMs);
+      maxMs = Math.max(maxMs, delayMs);
     }
-    return worstMs;
+    return maxMs;
   }
 
   #isLost() {
@@ -92,16 +92,16 @@ export class BadNetwork {
   }
 
   #wait() {
-    this.#callOff();
-    this.#callOff = this.#schedule(Math.max(0, this.#held[0].dueMs - this.#nowMs()), () => this.#release());
+    this.#cancelTimer();
+    this.#cancelTimer = this.#schedule(Math.max(0, this.#delayed[0].dueMs - this.#nowMs()), () => this.#release());
   }
 
   #release() {
     const nowMs = this.#nowMs();
     try {
-      while (this.#held.length > 0 && this.#held[0].dueMs <= nowMs) this.deliver(this.#held.shift().frame, true);
+      while (this.#delayed.length > 0 && this.#delayed[0].dueMs <= nowMs) this.deliver(this.#delayed.shift().frame, true);
     } finally {
-      if (this.#held.length > 0) this.#wait(); // whatever a listener threw
+      if (this.#delayed.length > 0) this.#wait(); // also after an exception in `deliver`
     }
   }
 }

@@ -1,7 +1,7 @@
-// A small repeatable random generator, so that what was seen once can be seen again.
+// Seeded random number generator, for reproducible simulations.
 
-/** Numbers in [0, 1): Tommy Ettinger's mulberry32. */
-export function seeded(seed) {
+/** Numbers in [0, 1), by Tommy Ettinger's mulberry32. */
+export function seededRandom(seed) {
   let state = seed | 0;
   return () => {
     state = (state + 0x6d2b79f5) | 0;

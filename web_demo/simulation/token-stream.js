@@ -1,47 +1,47 @@
-// Types a text as a language model would write it: in pieces of words, unevenly, at so many a second.
+// Simulated language model output: a text in tokens, at an average rate with random intervals.
 
 import { afterMs } from "../protocol/client.js";
-import { seeded } from "./seeded-random.js";
+import { seededRandom } from "./seeded-random.js";
 
-const LONGEST_WHOLE = 6; // letters that mostly stay one token; longer words are cut
-const UNEVENNESS = 0.6; // a token takes 0.4 to 1.6 times its share
+const MAX_TOKEN_LENGTH = 6; // longer words are split
+const VARIATION = 0.6; // an interval is 0.4 to 1.6 times the average
 
-/** The pieces, the same for the same seed; joined they are the text.  A word takes the space before it along. */
-export function tokensOf(text, seed = 1) {
-  const random = seeded(seed);
-  return (text.match(/\s*\S+|\s+$/gu) ?? []).flatMap((word) => piecesOf(word, random));
+/** The tokens, the same for the same seed; joined they are the text.  A token includes the space before it. */
+export function splitTokens(text, seed = 1) {
+  const random = seededRandom(seed);
+  return (text.match(/\s*\S+|\s+$/gu) ?? []).flatMap((word) => splitWord(word, random));
 }
 
-function piecesOf(word, random) {
-  const letters = [...word]; // by code points: no surrogate pair is torn
-  const pieces = [];
+function splitWord(word, random) {
+  const letters = [...word]; // code points: no surrogate pair is split
+  const tokens = [];
   for (let at = 0; at < letters.length; ) {
     const left = letters.length - at;
-    const size = left <= LONGEST_WHOLE ? left : 3 + Math.floor(random() * (LONGEST_WHOLE - 2));
-    pieces.push(letters.slice(at, at + size).join(""));
+    const size = left <= MAX_TOKEN_LENGTH ? left : 3 + Math.floor(random() * (MAX_TOKEN_LENGTH - 2));
+    tokens.push(letters.slice(at, at + size).join(""));
     at += size;
   }
-  return pieces;
+  return tokens;
 }
 
 /**
- * Calls `onToken(piece, index)` for each piece and `onDone()` at the end, unless `stop()` was called before.
- * `schedule(ms, callback)` returns what calls it off.
+ * Calls `onToken(token, index)` for each token and then `onDone()`, until `stop()` is called.
+ * `schedule(ms, callback)` returns a function that cancels the timer.
  */
-export function typeTokens(
+export function streamTokens(
   text,
   { tokensPerS, seed = 1, onToken, onDone = () => {}, schedule = afterMs, nowMs = () => performance.now() },
 ) {
-  if (!(tokensPerS > 0)) throw new RangeError(`there must be more than 0 tokens a second, got ${tokensPerS}`);
-  const tokens = tokensOf(text, seed);
-  const random = seeded(seed + 1);
-  const pauseMs = () => (1000 / tokensPerS) * (1 + UNEVENNESS * (2 * random() - 1));
+  if (!(tokensPerS > 0)) throw new RangeError(`tokensPerS must be positive, got ${tokensPerS}`);
+  const tokens = splitTokens(text, seed);
+  const random = seededRandom(seed + 1);
+  const intervalMs = () => (1000 / tokensPerS) * (1 + VARIATION * (2 * random() - 1));
   let index = 0;
   let stopped = false;
-  let dueMs = nowMs() + pauseMs();
-  let callOff = () => {};
+  let dueMs = nowMs() + intervalMs();
+  let cancelTimer = () => {};
   const wait = () => {
-    callOff = schedule(Math.max(0, dueMs - nowMs()), tick);
+    cancelTimer = schedule(Math.max(0, dueMs - nowMs()), tick);
   };
   const tick = () => {
     do {
@@ -50,15 +50,15 @@ export function typeTokens(
         return;
       }
       onToken(tokens[index], index++);
-      dueMs += pauseMs();
-    } while (!stopped && dueMs <= nowMs()); // all that is due: a page in the background has one timer a second
+      dueMs += intervalMs();
+    } while (!stopped && dueMs <= nowMs()); // all that are due: a background tab has one timer per second
     if (!stopped) wait();
   };
   wait();
   return {
     stop() {
       stopped = true;
-      callOff();
+      cancelTimer();
     },
   };
 }

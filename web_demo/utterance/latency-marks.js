@@ -1,6 +1,6 @@
-// When did what happen on the way from a press to the first sound?  The rows of the page's waterfall.
+// Times of the steps from the Speak button to the first audible sample: the rows of the latency panel.
 
-/** In the order in which they follow each other. */
+/** In order. */
 export const MARKS = [
   "asked",
   "connected",
@@ -14,15 +14,15 @@ export const MARKS = [
 export class LatencyMarks {
   #atMs = new Map();
 
-  /** The first time counts; later calls with the same name change nothing.  Times are of one clock. */
+  /** Set a mark, on the page's clock.  Only the first call per name counts. */
   mark(name, atMs) {
-    if (!MARKS.includes(name)) throw new RangeError(`there is no mark ${name}`);
+    if (!MARKS.includes(name)) throw new RangeError(`unknown mark: ${name}`);
     if (!this.#atMs.has(name)) this.#atMs.set(name, atMs);
   }
 
   /**
-   * What the server told of the first sentence, in `audio.done.metrics`, put on our clock: its `ttfp_ms` runs from when
-   * the sentence's text was complete to its first packet, which we saw.  So the two rows leave the network out.
+   * Add the server's metrics of the first sentence (`audio.done.metrics`).  `ttfp_ms` is the time from the end of the
+   * sentence's text to its first packet, whose arrival is known here.  So these two rows exclude the network.
    */
   fromServer({ ttfp_ms, queue_ms }) {
     const firstPacketMs = this.#atMs.get("first_packet");
@@ -32,13 +32,13 @@ export class LatencyMarks {
     if (typeof queue_ms === "number") this.mark("work_begun", Math.min(closedMs + queue_ms, firstPacketMs));
   }
 
-  /** [{name, at_ms, took_ms}] from "asked" on, in the order of the marks; those that did not happen are left out. */
+  /** [{name, at_ms, took_ms}] since "asked", in order, without marks that were not set. */
   rows() {
     const startMs = this.#atMs.get("asked");
     if (startMs === undefined) return [];
     let beforeMs = startMs;
     return MARKS.filter((name) => this.#atMs.has(name)).map((name) => {
-      const atMs = Math.max(beforeMs, this.#atMs.get(name)); // two clocks may disagree by a little: no step goes back
+      const atMs = Math.max(beforeMs, this.#atMs.get(name)); // two clocks may differ a little: no negative step
       const row = { name, at_ms: atMs - startMs, took_ms: atMs - beforeMs };
       beforeMs = atMs;
       return row;

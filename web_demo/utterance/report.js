@@ -1,43 +1,33 @@
-// What one utterance was like, as a plain JSON object to save or to compare.
+// Report of one utterance as a plain JSON object, for saving and comparison.
 
-const HEARD = ["played_ms", "underruns", "gap_total_ms", "gap_worst_ms", "text_starvation_ms", "cushion_ms"];
-const VERSION = 1; // goes up when a field changes its meaning
+const PLAYBACK_FIELDS = ["played_ms", "underruns", "gap_total_ms", "gap_worst_ms", "text_starvation_ms", "buffer_target_ms"];
+const VERSION = 2; // increases when a field changes its name or meaning
 
-/**
- * `packets` is [{at_ms, bytes, duration_ms}] since the press; `marks` the rows of LatencyMarks; `client` the ledger's
- * report and `heard` the player's stats; `server` the `continuity` of `session.done`.  What is not known is null.
- */
-export function sessionReport({
-  config,
-  text,
-  server = null,
-  client = null,
-  heard = null,
-  marks = [],
-  packets = [],
-  sentences = [],
-  words = [],
-  cancelled = null,
-  serverInfo = null,
-  userAgent = null,
-}) {
+/** Unknown values are null.  `serverInfo` is the `session.created` message. */
+export function utteranceReport(utterance, { serverInfo = null, userAgent = null } = {}) {
+  const { config, text, serverReport, ledger, stats, latency, packets, sentences, words, cancelled } = utterance;
   return {
     version: VERSION,
     config: { ...config },
     text,
-    server: serverInfo && picked(serverInfo, ["model", "session_id", "sample_rate"]),
+    server: pick(serverInfo, ["model", "session_id", "sample_rate"]),
     browser: userAgent,
-    continuity: { client, server, heard: heard && picked(heard, HEARD) },
-    latency: marks.map(({ name, at_ms, took_ms }) => ({ name, at_ms: rounded(at_ms), took_ms: rounded(took_ms) })),
+    continuity: { client: ledger.report(), server: serverReport, playback: pick(stats, PLAYBACK_FIELDS) },
+    latency: latency.map(({ name, at_ms, took_ms }) => ({ name, at_ms: rounded(at_ms), took_ms: rounded(took_ms) })),
     packets: packets.map(({ at_ms, bytes, duration_ms }) => [rounded(at_ms), bytes, rounded(duration_ms)]),
-    sentences: sentences.map((each) => ({ error: false, metrics: null, ...picked(each, ["index", "text", "error", "metrics"]) })),
-    words: words.map((each) => picked(each, ["word", "start_ms", "end_ms"])),
-    cancelled: cancelled && picked(cancelled, ["text_spoken", "text_remaining", "audio_played_ms", "source"]),
+    sentences: sentences.map(({ start, done }) => ({
+      index: start.sentence_index,
+      text: done.sentence_text ?? start.sentence_text,
+      error: done.error,
+      metrics: done.metrics ?? null,
+    })),
+    words: words.map((each) => pick(each, ["word", "start_ms", "end_ms"])),
+    cancelled: pick(cancelled, ["text_spoken", "text_remaining", "audio_played_ms", "source"]),
   };
 }
 
-function picked(object, names) {
-  return Object.fromEntries(names.filter((name) => object[name] !== undefined).map((name) => [name, object[name]]));
+function pick(object, names) {
+  return object && Object.fromEntries(names.map((name) => [name, object[name]]));
 }
 
 function rounded(ms) {

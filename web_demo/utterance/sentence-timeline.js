@@ -1,6 +1,6 @@
-// Where each sentence and word begins and ends in what is played: audio arrives long before its turn.
+// Start and end of each sentence and word in the played audio: audio arrives long before it is played.
 //
-// Positions are samples of the utterance as they are played; spans are code points of the text as it was sent.
+// Positions are samples of the utterance's audio; spans are code points of the text as it was sent.
 
 export class SentenceTimeline {
   #sentences = []; // {index, span, start, end, complete, error, timings, words}
@@ -14,20 +14,18 @@ export class SentenceTimeline {
     return this.#samples;
   }
 
-  /** Audio of a new sentence follows. */
+  /** Begin a sentence: its audio follows. */
   begin(index, span) {
-    const sentence = {
+    this.#sentences.push({
       index,
       span,
       start: this.#samples,
       end: this.#samples,
       complete: false,
       error: false,
-      timings: null, // null: none told; else ok, unsupported, failed
+      timings: null, // null: none received; else ok, unsupported, failed
       words: [], // {span, start, end}
-    };
-    this.#sentences.push(sentence);
-    return sentence;
+    });
   }
 
   add(samples) {
@@ -43,7 +41,7 @@ export class SentenceTimeline {
     sentence.error = error;
   }
 
-  /** When each word of a sentence is spoken, in milliseconds from the sentence's first sample. */
+  /** Add word times, in milliseconds from the sentence's first sample. */
   time(index, status, words, sampleRateHz) {
     const sentence = this.#find(index);
     if (sentence === undefined) return;
@@ -54,11 +52,8 @@ export class SentenceTimeline {
     );
   }
 
-  /**
-   * How much of the text was heard, in code points: up to the last word that was finished, or, without timings, the
-   * last whole sentence.
-   */
-  heardUpTo(playedSamples) {
+  /** The played text in code points: up to the last finished word or, without word times, the last whole sentence. */
+  playedText(playedSamples) {
     let upTo = 0;
     for (const { span, end, complete, words } of this.#sentences) {
       if (complete && playedSamples >= end && end > 0) upTo = Math.max(upTo, span[1]);

@@ -1,91 +1,23 @@
-// The audio path's pure logic: exact resampling, the cushion, gaps, fades.
+// Jitter buffer: target, gaps, fades.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { AdaptiveCushion } from "../../../web_demo/audio/buffer-target.js";
+import { AdaptiveBufferTarget } from "../../../web_demo/audio/buffer-target.js";
 import { JitterBuffer } from "../../../web_demo/audio/jitter-buffer.js";
-import { seeded as random } from "../../../web_demo/simulation/seeded-random.js";
-import { Resampler } from "../../../web_demo/audio/resampler.js";
+import { seededRandom } from "../../../web_demo/simulation/seeded-random.js";
 
 const BLOCK = 128;
+const RATE_HZ = 24000;
+const MS = RATE_HZ / 1000;
 
 function tone(samples, hz, rateHz, amplitude = 16000) {
   return Int16Array.from({ length: samples }, (_, i) => Math.round(amplitude * Math.sin((2 * Math.PI * hz * i) / rateHz)));
 }
 
-function readAll(resampler, step = BLOCK) {
-  const out = [];
-  const block = new Float32Array(step);
-  for (let n; (n = resampler.read(block)) > 0; ) out.push(...block.subarray(0, n));
-  return out;
-}
-
-function resampleWhole(samples, fromHz, toHz) {
-  const resampler = new Resampler(fromHz, toHz);
-  resampler.push(samples);
-  resampler.finish();
-  return readAll(resampler);
-}
-
-const RATES = [[24000, 48000], [24000, 44100], [22050, 48000], [24000, 24000], [48000, 44100], [24000, 16000], [8000, 192000]];
-
-for (const [fromHz, toHz] of RATES) {
-  test(`${fromHz} -> ${toHz} Hz: any slicing gives the same samples, and exactly as many as the ratio says`, () => {
-    const next = random(fromHz + toHz);
-    const input = tone(2000, 440, fromHz);
-    const whole = resampleWhole(input, fromHz, toHz);
-    assert.equal(whole.length, Math.ceil((input.length * toHz) / fromHz));
-    const sliced = new Resampler(fromHz, toHz);
-    const out = [];
-    const block = new Float32Array(BLOCK);
-    for (let at = 0; at < input.length; ) {
-      const packet = input.slice(at, at + Math.floor(next() * 300));
-      at += packet.length;
-      sliced.push(packet);
-      const n = sliced.read(block, 1 + Math.floor(next() * BLOCK));
-      out.push(...block.subarray(0, n));
-    }
-    sliced.finish();
-    out.push(...readAll(sliced));
-    assert.deepEqual(out, whole);
-    assert.equal(sliced.consumed, input.length);
-  });
-}
-
-test("at equal rates the output is the input, bit for bit", () => {
-  const input = Int16Array.from({ length: 500 }, (_, i) => ((i * 7919) % 65536) - 32768);
-  assert.deepEqual(resampleWhole(input, 24000, 24000), [...input].map((sample) => sample / 32768));
-});
-
-test("a tone keeps its pitch, level and phase, with no image above the old Nyquist frequency", () => {
-  const [fromHz, toHz, hz] = [24000, 48000, 3000];
-  const out = resampleWhole(tone(4800, hz, fromHz), fromHz, toHz);
-  let worst = 0;
-  for (let i = 200; i < out.length - 200; i++) {
-    worst = Math.max(worst, Math.abs(out[i] - (16000 / 32768) * Math.sin((2 * Math.PI * hz * i) / toHz)));
-  }
-  assert.ok(worst < 1e-3, `worst error ${worst}`); // -54 dB of the tone; linear interpolation is at 2e-2
-});
-
-test("a slower device does not fold high tones down", () => {
-  const out = resampleWhole(tone(4800, 11000, 24000), 24000, 16000).slice(100, -100);
-  assert.ok(Math.max(...out.map(Math.abs)) < 2e-3);
-});
-
-test("rates that make no sense are refused", () => {
-  assert.throws(() => new Resampler(0, 48000), RangeError);
-  assert.throws(() => new Resampler(24000, Number.NaN), RangeError);
-});
-
-// -- Jitter buffer --------------------------------------------------------------------------------------------------
-
-const RATE_HZ = 24000;
-const MS = RATE_HZ / 1000;
-
 function make(options = {}) {
-  const cushion = new AdaptiveCushion({ leastMs: 60 });
-  return new JitterBuffer({ inputRateHz: RATE_HZ, outputRateHz: RATE_HZ, cushion, fadeMs: 5, ...options });
+  const target = new AdaptiveBufferTarget({ minMs: 60 });
+  return new JitterBuffer({ inputRateHz: RATE_HZ, outputRateHz: RATE_HZ, target, fadeMs: 5, ...options });
 }
 
 function level(samples, value = 16384) {
@@ -98,7 +30,7 @@ function pull(buffer, frames) {
   return out;
 }
 
-test("nothing is heard before the cushion is full, then all of it, from its first sample", () => {
+test("playback begins at the target, with the first sample", () => {
   const buffer = make();
   buffer.push(level(50 * MS));
   assert.ok(pull(buffer, BLOCK).every((sample) => sample === 0));
@@ -108,14 +40,14 @@ test("nothing is heard before the cushion is full, then all of it, from its firs
   assert.equal(buffer.state, "playing");
 });
 
-test("a sentence shorter than the cushion plays as soon as it is complete", () => {
+test("a sentence shorter than the target plays when it is complete", () => {
   const buffer = make();
   buffer.push(level(20 * MS));
   buffer.sentenceDone();
   assert.equal(pull(buffer, BLOCK)[0], 0.5);
 });
 
-test("a sentence without audio does not spend the next one's cushion", () => {
+test("after a sentence without audio the next one still waits for the target", () => {
   const buffer = make();
   buffer.sentenceDone();
   buffer.push(level(20 * MS));
@@ -123,7 +55,7 @@ test("a sentence without audio does not spend the next one's cushion", () => {
   assert.equal(buffer.state, "filling");
 });
 
-test("running dry in mid-stream is one gap, counted when audio ends it, and the cushion grows by what was missed", () => {
+test("an empty buffer in mid-stream is one gap, counted when audio arrives, and the target grows by the lateness", () => {
   const buffer = make();
   buffer.push(level(60 * MS + 16));
   pull(buffer, 100 * MS);
@@ -138,10 +70,10 @@ test("running dry in mid-stream is one gap, counted when audio ends it, and the 
   assert.equal(stats.underruns, 1);
   assert.ok(Math.abs(stats.gap_worst_ms - 50) < 0.1);
   assert.equal(stats.gap_open_ms, 0);
-  assert.ok(Math.abs(stats.cushion_ms - (60 + 50 + 20)) < 1, `${stats.cushion_ms}`); // and a packet more
+  assert.ok(Math.abs(stats.buffer_target_ms - (60 + 50 + 20)) < 1, `${stats.buffer_target_ms}`); // with the margin of one packet
 });
 
-test("waiting for the cushion after a gap is not lateness: the cushion grows by the line's part alone", () => {
+test("the wait for the target after a gap is not lateness: the target grows by the network's part only", () => {
   const buffer = make();
   buffer.push(level(60 * MS + 16));
   pull(buffer, 80 * MS); // 20 ms late
@@ -150,10 +82,10 @@ test("waiting for the cushion after a gap is not lateness: the cushion grows by 
   buffer.push(level(100 * MS));
   pull(buffer, BLOCK);
   assert.ok(Math.abs(buffer.stats().gap_worst_ms - 50) < 0.1);
-  assert.ok(Math.abs(buffer.stats().cushion_ms - (60 + 20 + 20)) < 1);
+  assert.ok(Math.abs(buffer.stats().buffer_target_ms - (60 + 20 + 20)) < 1);
 });
 
-test("a wait for text that had not been written is no gap, and teaches the cushion nothing", () => {
+test("a wait for text is not a gap and does not change the target", () => {
   const buffer = make();
   buffer.push(level(100 * MS));
   pull(buffer, 400 * MS);
@@ -166,13 +98,13 @@ test("a wait for text that had not been written is no gap, and teaches the cushi
   assert.equal(stats.gap_worst_ms, 0);
   assert.equal(stats.gap_open_ms, 0);
   assert.ok(Math.abs(stats.text_starvation_ms - 300) < 1);
-  assert.equal(stats.cushion_ms, 60);
+  assert.equal(stats.buffer_target_ms, 60);
 });
 
-test("each gap is judged for itself: late text, then a late line, then a later one", () => {
+test("each wait is counted by its own kind: late text, then two late packets", () => {
   const buffer = make();
   const gap = (ms) => {
-    pull(buffer, (400 + ms) * MS); // all that is buffered, and then silence
+    pull(buffer, (400 + ms) * MS); // the buffered audio, then silence
     buffer.push(level(400 * MS));
   };
   buffer.push(level(400 * MS));
@@ -185,12 +117,12 @@ test("each gap is judged for itself: late text, then a late line, then a later o
   const stats = buffer.stats();
   assert.equal(stats.underruns, 2);
   assert.ok(Math.abs(stats.text_starvation_ms - 100) < 1);
-  assert.ok(Math.abs(stats.cushion_ms - (60 + 50 + 20 + 30 + 20)) < 2, `${stats.cushion_ms}`);
+  assert.ok(Math.abs(stats.buffer_target_ms - (60 + 50 + 20 + 30 + 20)) < 2, `${stats.buffer_target_ms}`);
 });
 
-test("late text while there is still sound to hear starves nobody: the next gap counts", () => {
+test("late text during playback is not a wait: the next gap counts as an underrun", () => {
   const buffer = make();
-  buffer.textStarved(); // nothing has been heard yet
+  buffer.textStarved(); // before playback
   buffer.push(level(100 * MS));
   pull(buffer, 50 * MS);
   buffer.textStarved();
@@ -201,7 +133,7 @@ test("late text while there is still sound to hear starves nobody: the next gap 
   assert.equal(buffer.stats().text_starvation_ms, 0);
 });
 
-test("running dry after the end is the end, not a gap", () => {
+test("an empty buffer after the end is not a gap", () => {
   const buffer = make();
   buffer.push(level(100 * MS));
   buffer.end();
@@ -211,31 +143,31 @@ test("running dry after the end is the end, not a gap", () => {
   assert.equal(buffer.stats().played_ms, 100);
 });
 
-test("a wait that no audio ends is no gap", () => {
+test("a wait that no audio ends is not a gap", () => {
   const buffer = make();
   buffer.push(level(100 * MS));
-  pull(buffer, 200 * MS); // all but the filter's look-ahead has been heard, and the end is not yet known
+  pull(buffer, 200 * MS); // all but the filter's look-ahead was played, and the end is not known yet
   buffer.end();
   pull(buffer, BLOCK);
   assert.equal(buffer.state, "finished");
   assert.equal(buffer.stats().underruns, 0);
 });
 
-/** The greatest step from one sample to the next, from the silence before to the silence after. */
-function greatestStep(samples, before = 0) {
+/** The largest step between two samples, including the silence before. */
+function largestStep(samples, before = 0) {
   return samples.reduce((worst, sample, i) => Math.max(worst, Math.abs(sample - (i === 0 ? before : samples[i - 1]))), 0);
 }
 
-test("neither gaps, nor a stop, nor the end make a click: no step is larger than the signal's own and the fade's", () => {
+test("gaps, stop and end cause no click: no step is larger than the signal's and the fade's", () => {
   const hz = 200;
   const amplitude = 0.5;
-  const own = 2 * amplitude * Math.sin((Math.PI * hz) / RATE_HZ); // of a sine, from one sample to the next
-  const allowed = own + amplitude / (5 * MS) + 1e-4;
+  const signalStep = 2 * amplitude * Math.sin((Math.PI * hz) / RATE_HZ); // the largest step of the sine
+  const allowed = signalStep + amplitude / (5 * MS) + 1e-4;
   for (let seed = 1; seed <= 60; seed++) {
-    const next = random(seed);
+    const next = seededRandom(seed);
     const buffer = make();
     const input = tone(12000, hz, RATE_HZ, 16384);
-    const heard = [];
+    const played = [];
     let at = 0;
     const stopAt = next() < 0.3 ? 6000 : Infinity;
     while (buffer.state !== "finished") {
@@ -244,25 +176,25 @@ test("neither gaps, nor a stop, nor the end make a click: no step is larger than
         at += packet.length;
         if (packet.length > 0) buffer.push(packet);
         if (next() < 0.4) buffer.sentenceDone();
-        if (at >= input.length) buffer.end(); // at any level: the connection may be lost in the midst of a word
+        if (at >= input.length) buffer.end(); // at any level, as after a lost connection
       }
-      if (heard.length > stopAt) buffer.stop();
-      heard.push(...pull(buffer, BLOCK));
+      if (played.length > stopAt) buffer.stop();
+      played.push(...pull(buffer, BLOCK));
     }
-    heard.push(0);
-    assert.ok(greatestStep(heard) <= allowed, `seed ${seed}: ${greatestStep(heard)} > ${allowed}`);
+    played.push(0);
+    assert.ok(largestStep(played) <= allowed, `seed ${seed}: ${largestStep(played)} > ${allowed}`);
   }
 });
 
-test("an utterance cut off in mid-word ends in a fade", () => {
+test("an utterance that ends in mid-word fades out", () => {
   const buffer = make();
   buffer.push(level(200 * MS));
   pull(buffer, BLOCK);
   buffer.end();
-  assert.ok(greatestStep(pull(buffer, 300 * MS), 0.5) <= 0.5 / (5 * MS) + 1e-6);
+  assert.ok(largestStep(pull(buffer, 300 * MS), 0.5) <= 0.5 / (5 * MS) + 1e-6);
 });
 
-test("stop is silence within the fade, whatever is buffered, and late packets stay unheard", () => {
+test("after stop the fade leads to silence, and late packets are not played", () => {
   const buffer = make();
   buffer.push(level(5000 * MS));
   pull(buffer, BLOCK);
@@ -274,12 +206,12 @@ test("stop is silence within the fade, whatever is buffered, and late packets st
   assert.equal(buffer.stats().buffered_ms, 0);
 });
 
-test("whatever the arrival, every sample is heard once and in order", () => {
+test("every sample is played once and in order, for random arrivals", () => {
   for (let seed = 1; seed <= 50; seed++) {
-    const next = random(seed);
+    const next = seededRandom(seed);
     const buffer = make({ fadeMs: 1 / MS }); // one frame of fade: samples keep their values
     const input = Int16Array.from({ length: 6000 }, (_, i) => i + 1);
-    const heard = [];
+    const played = [];
     let at = 0;
     while (buffer.state !== "finished") {
       if (at < input.length && next() < 0.5) {
@@ -289,11 +221,11 @@ test("whatever the arrival, every sample is heard once and in order", () => {
         if (next() < 0.2) buffer.sentenceDone();
         if (at >= input.length) buffer.end();
       }
-      heard.push(...pull(buffer, BLOCK));
+      played.push(...pull(buffer, BLOCK));
     }
-    const values = heard.map((sample) => Math.round(sample * 32768)).filter((sample) => sample !== 0);
+    const values = played.map((sample) => Math.round(sample * 32768)).filter((sample) => sample !== 0);
     assert.ok(values.every((value, i) => i === 0 || value > values[i - 1]), `seed ${seed}: order`);
-    assert.ok(values.length >= input.length - 2 * buffer.stats().underruns - 1, `seed ${seed}: nothing is lost but the fades`);
+    assert.ok(values.length >= input.length - 2 * buffer.stats().underruns - 1, `seed ${seed}: only faded samples are missing`);
     assert.equal(buffer.stats().played_samples, input.length);
   }
 });

@@ -1,4 +1,4 @@
-// The page's continuity maths must give the server's answers: the same vectors test both.
+// Playout ledger: the same results as realtime_tts/audio/playout.py, by shared vectors.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -6,25 +6,24 @@ import { test } from "node:test";
 
 import { PlayoutLedger } from "../../../web_demo/audio/playout.js";
 
-const { traces } = JSON.parse(readFileSync(new URL("../../audio/playout_vectors.json", import.meta.url), "utf8"));
+const { traces: vectors } = JSON.parse(readFileSync(new URL("../../audio/playout_vectors.json", import.meta.url), "utf8"));
 const TOLERANCE_S = 1e-9;
 
-test("there are vectors", () => assert.ok(traces.length > 0));
-
-for (const { name, packets, report: expected } of traces) {
-  test(`shared vector: ${name}`, () => {
+test("the report of every shared vector is the server's", () => {
+  assert.ok(vectors.length > 0);
+  for (const { name, packets, report: expected } of vectors) {
     const ledger = new PlayoutLedger();
     for (const [arrived_at_s, duration_s, text_starved] of packets) ledger.record({ arrived_at_s, duration_s, text_starved });
     const report = ledger.report();
-    assert.deepEqual(Object.keys(report).sort(), Object.keys(expected).sort());
+    assert.deepEqual(Object.keys(report).sort(), Object.keys(expected).sort(), name);
     for (const [field, value] of Object.entries(expected)) {
-      if (typeof value === "number") assert.ok(Math.abs(report[field] - value) < TOLERANCE_S, `${field}: ${report[field]}`);
-      else assert.equal(report[field], value, field);
+      if (typeof value === "number") assert.ok(Math.abs(report[field] - value) < TOLERANCE_S, `${name}, ${field}: ${report[field]}`);
+      else assert.equal(report[field], value, `${name}, ${field}`);
     }
-  });
-}
+  }
+});
 
-test("the stalls add up to the greatest un-rebased deficit", () => {
+test("the total of the stalls is the largest un-rebased deficit", () => {
   for (let trial = 0; trial < 200; trial++) {
     const ledger = new PlayoutLedger();
     let arrived_at_s = 10 * Math.random();
@@ -37,7 +36,7 @@ test("the stalls add up to the greatest un-rebased deficit", () => {
   }
 });
 
-test("when the listener runs dry is known after every packet", () => {
+test("the playout end is known after every packet", () => {
   const ledger = new PlayoutLedger();
   assert.equal(ledger.playout_end_s, null);
   ledger.record({ arrived_at_s: 1, duration_s: 0.5 });
@@ -46,7 +45,7 @@ test("when the listener runs dry is known after every packet", () => {
   assert.equal(ledger.playout_end_s, 2.25);
 });
 
-test("impossible packets are refused, and change nothing", () => {
+test("invalid packets raise a RangeError and change nothing", () => {
   const ledger = new PlayoutLedger();
   ledger.record({ arrived_at_s: 1, duration_s: 0.1 });
   for (const bad of [

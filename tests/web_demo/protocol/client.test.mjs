@@ -1,13 +1,13 @@
-// The protocol client, without a server.
+// Client of the wire protocol, with a fake WebSocket.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { SpeechClient, SpeechClientError } from "../../../web_demo/protocol/client.js";
-import { BadNetwork } from "../../../web_demo/simulation/network-impairment.js";
+import { ImpairedNetwork } from "../../../web_demo/simulation/network-impairment.js";
 import { FakeSocket, FakeTimers } from "../fakes.mjs";
 
-const HEARD = ["open", "audio.start", "audio", "audio.cancelled", "session.done", "error", "closed"];
+const EVENTS = ["open", "audio.start", "audio", "audio.cancelled", "session.done", "error", "closed"];
 const START = { type: "audio.start", sentence_index: 0, format: "pcm", sample_rate: 24000, utterance_index: 0 };
 
 function make(options = {}) {
@@ -23,7 +23,7 @@ function make(options = {}) {
     random: () => 0.5,
     ...options,
   });
-  for (const type of HEARD) client.on(type, (detail) => events.push([type, detail]));
+  for (const type of EVENTS) client.on(type, (detail) => events.push([type, detail]));
   client.on("state", ({ state }) => states.push(state));
   return { client, sockets, events, states, timers };
 }
@@ -39,11 +39,11 @@ async function connected(options) {
 
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 const types = (events) => events.map(([type]) => type);
-const sound = (...samples) => Int16Array.of(...samples).buffer;
+const audio = (...samples) => Int16Array.of(...samples).buffer;
 
-// -- Asking -----------------------------------------------------------------------------------------------------------
+// -- Sending ---------------------------------------------------------------------------------------------------------
 
-test("connect opens, sends the config first, and then what was said meanwhile", async () => {
+test("connect opens a connection and sends the config, then the messages sent meanwhile", async () => {
   const { client, sockets, states } = make();
   const opened = client.connect({ voice: "one" });
   client.sendText("Hi.", { contextId: "a" });
@@ -59,28 +59,28 @@ test("connect opens, sends the config first, and then what was said meanwhile", 
   assert.deepEqual(states, ["connecting", "open"]);
 });
 
-test("on an open connection connect only sends what is new", async () => {
+test("on an open connection connect only sends the changed config", async () => {
   const { client, sockets, socket } = await connected();
   assert.equal(await client.connect({ speed: 2 }), true);
   assert.equal(sockets.length, 1);
   assert.deepEqual(socket.sent.at(-1), { type: "session.config", speed: 2 });
 });
 
-test("without a connection nothing can be said, and a typed error tells so", () => {
+test("without a connection every send raises a SpeechClientError", () => {
   const { client } = make();
-  for (const say of [() => client.sendText("x"), () => client.done(), () => client.cancel()]) {
-    assert.throws(say, (error) => error instanceof SpeechClientError && error.code === "not_connected");
+  for (const send of [() => client.sendText("x"), () => client.done(), () => client.cancel()]) {
+    assert.throws(send, (error) => error instanceof SpeechClientError && error.code === "not_connected");
   }
   assert.doesNotThrow(() => client.reportPlayback({ playedMs: 1 }));
 });
 
-test("text that is no string is refused before it is sent", async () => {
+test("text that is not a string raises a TypeError and is not sent", async () => {
   const { client, socket } = await connected();
   assert.throws(() => client.sendText(7), TypeError);
   assert.equal(socket.sent.length, 1);
 });
 
-test("playback reports are the protocol's, without the fields that are not known", async () => {
+test("playback reports omit unknown fields", async () => {
   const { client, socket } = await connected();
   client.reportPlayback({ playedMs: 1240, bufferedMs: 300, underruns: 0, contextId: "a" });
   client.reportPlayback({ playedMs: 5 });
@@ -90,76 +90,20 @@ test("playback reports are the protocol's, without the fields that are not known
   ]);
 });
 
-test("an utterance is in flight from its first text to its session.done", async () => {
-  const { client, socket } = await connected();
-  assert.equal(client.isInFlight, false);
-  client.sendText("One. ");
-  client.sendText("More of it.");
-  client.done();
-  client.sendText("The next one.");
-  client.done();
-  socket.receive({ type: "session.done" });
-  assert.equal(client.isInFlight, true);
-  socket.receive({ type: "session.done" });
-  assert.equal(client.isInFlight, false);
-});
+// -- Receiving -------------------------------------------------------------------------------------------------------
 
-test("what a server about to end, or a fatal error, leaves unsaid is in flight no more", async () => {
-  for (const error of [{ code: "session_ending", fatal: false }, { code: "internal_error", fatal: true }]) {
-    const { client, socket } = await connected();
-    client.sendText("One.");
-    client.done();
-    socket.receive({ type: "error", ...error });
-    assert.equal(client.isInFlight, false, error.code);
-  }
-});
-
-// -- Hearing ----------------------------------------------------------------------------------------------------------
-
-test("audio carries its bytes, what announced it, and its time of arrival", async () => {
+test("an audio event has its bytes, its audio.start and its arrival time", async () => {
   const { socket, events, timers } = await connected();
   timers.advance(5000);
   socket.receive({ ...START, context_id: "a" });
-  socket.receive(sound(1, -2, 3));
-  const [type, audio] = events.at(-1);
+  socket.receive(audio(1, -2, 3));
+  const [type, received] = events.at(-1);
   assert.equal(type, "audio");
-  assert.deepEqual([...new Int16Array(audio.bytes.buffer)], [1, -2, 3]);
-  assert.deepEqual([audio.start.context_id, audio.format, audio.arrived_at_s], ["a", "pcm", 5]);
+  assert.deepEqual([...new Int16Array(received.bytes.buffer)], [1, -2, 3]);
+  assert.deepEqual([received.start.context_id, received.arrived_at_s], ["a", 5]);
 });
 
-test("a frame header says whose sound it is", async () => {
-  const { socket, events } = await connected();
-  socket.receive({ ...START, context_id: "a", context_number: 1, frame_header: true });
-  socket.receive({ ...START, context_id: "b", context_number: 2, sentence_index: 4, frame_header: true });
-  const frame = new DataView(new ArrayBuffer(18));
-  frame.setUint8(0, 1);
-  frame.setUint8(1, 1);
-  frame.setUint16(2, 1, true);
-  frame.setUint32(4, 0, true);
-  frame.setUint32(8, 7, true);
-  frame.setUint32(12, 960, true);
-  frame.setInt16(16, -5, true);
-  socket.receive(frame.buffer);
-  const audio = events.at(-1)[1];
-  assert.deepEqual([audio.start.context_id, audio.start.sentence_index], ["a", 0]);
-  assert.deepEqual([...audio.bytes], [0xfb, 0xff]);
-});
-
-test("contexts that are over leave nothing behind: the next one's frames are its own", async () => {
-  const { client, socket, events } = await connected();
-  client.sendText("One.", { contextId: "a" });
-  client.done({ contextId: "a" });
-  socket.receive({ ...START, context_id: "a", context_number: 1, frame_header: true });
-  socket.receive({ type: "session.done", context_id: "a" });
-  socket.receive({ ...START, context_id: "b", context_number: 2, frame_header: true });
-  const frame = new DataView(new ArrayBuffer(18));
-  frame.setUint8(0, 1);
-  frame.setUint16(2, 1, true); // of context "a", which is over
-  socket.receive(frame.buffer);
-  assert.equal(events.at(-1)[1].code, "bad_server_message");
-});
-
-test("unknown types and fields are ignored, and none can pretend to be an event of ours", async () => {
+test("unknown types and fields are ignored, and no message can imitate an event of the client", async () => {
   const { socket, events } = await connected();
   socket.receive({ type: "something.new", x: 1 });
   socket.receive({ type: "audio", x: 1 });
@@ -168,9 +112,8 @@ test("unknown types and fields are ignored, and none can pretend to be an event 
   assert.deepEqual(types(events), ["open", "session.done"]);
 });
 
-test("what breaks the protocol ends the connection with an error", async () => {
-  const withoutVersion = new ArrayBuffer(20);
-  for (const bad of [[START, new ArrayBuffer(3)], ["{"], ["7"], ["null"], [sound(1)], [{ ...START, frame_header: true }, withoutVersion], [{ ...START, frame_header: true }, Uint8Array.of(1, 0, 0, 0, 0).buffer]]) {
+test("a message that violates the protocol closes the connection with an error", async () => {
+  for (const bad of [[START, new ArrayBuffer(3)], ["{"], ["7"], ["null"], [audio(1)]]) {
     const { client, socket, events } = await connected();
     for (const each of bad) {
       if (typeof each === "string") socket.onmessage({ data: each });
@@ -182,7 +125,7 @@ test("what breaks the protocol ends the connection with an error", async () => {
   }
 });
 
-test("the inspector sees everything that passes, sound by its size alone", async () => {
+test("every message is an event, binary ones with their size", async () => {
   const { client, sockets } = make();
   const seen = [];
   client.on("message", ({ direction, data }) => seen.push([direction, data.type ?? data.bytes]));
@@ -190,35 +133,35 @@ test("the inspector sees everything that passes, sound by its size alone", async
   client.sendText("Hi.");
   sockets[0].open();
   sockets[0].receive(START);
-  sockets[0].receive(sound(1, 2));
+  sockets[0].receive(audio(1, 2));
   assert.deepEqual(seen, [["out", "session.config"], ["out", "input.text"], ["in", "audio.start"], ["in", 4]]);
 });
 
-// -- Barge-in ---------------------------------------------------------------------------------------------------------
+// -- Barge-in --------------------------------------------------------------------------------------------------------
 
-test("cancel keeps the connection, and drops the sound that is still on its way", async () => {
+test("cancel keeps the connection and drops the late audio", async () => {
   const { client, socket, events } = await connected();
   client.sendText("A long story.", { contextId: "a" });
   socket.receive({ ...START, context_id: "a" });
-  socket.receive(sound(1));
+  socket.receive(audio(1));
   client.cancel({ contextId: "a", playbackOffsetMs: 1240 });
   assert.deepEqual(socket.sent.at(-1), { type: "input.cancel", context_id: "a", playback_offset_ms: 1240 });
-  socket.receive(sound(2));
+  socket.receive(audio(2));
   socket.receive({ type: "audio.cancelled", context_id: "a", text_spoken: "A long" });
   socket.receive({ type: "session.done", context_id: "a", reason: "cancelled" });
   assert.deepEqual(types(events), ["open", "audio.start", "audio", "audio.cancelled", "session.done"]);
-  assert.ok(client.isOpen && !client.isInFlight);
+  assert.ok(client.isOpen);
   client.sendText("Another.", { contextId: "a" });
   socket.receive({ ...START, context_id: "a", utterance_index: 1 });
-  socket.receive(sound(3));
+  socket.receive(audio(3));
   assert.equal(types(events).at(-1), "audio");
 });
 
-test("a cancel is of its own context: others are heard on", async () => {
+test("a cancel drops audio of its own context only", async () => {
   const { client, socket, events } = await connected();
   client.cancel({ contextId: "a" });
   socket.receive({ ...START, context_id: "b" });
-  socket.receive(sound(1));
+  socket.receive(audio(1));
   assert.equal(types(events).at(-1), "audio");
 });
 
@@ -230,18 +173,18 @@ test("two cancels in a row wait for two answers", async () => {
   client.cancel({});
   socket.receive({ type: "audio.cancelled" });
   socket.receive(START);
-  socket.receive(sound(1)); // of the second text, which has been cancelled too
+  socket.receive(audio(1)); // of the second text, which is cancelled too
   socket.receive({ type: "audio.cancelled" });
   assert.deepEqual(types(events), ["open", "audio.cancelled", "audio.start", "audio.cancelled"]);
 });
 
-// -- Losing the connection --------------------------------------------------------------------------------------------
+// -- Losing the connection -------------------------------------------------------------------------------------------
 
-test("after a loss it comes back with its config, and says nothing twice", async () => {
+test("after a loss it reconnects with its config, and sends no text again", async () => {
   const { client, sockets, socket, events, states, timers } = await connected();
   client.sendText("Half of a sen");
   socket.lose(1006);
-  assert.deepEqual(events.at(-1), ["closed", { code: 1006, reason: "", opened: true, in_flight: true, will_reconnect: true }]);
+  assert.deepEqual(events.at(-1), ["closed", { code: 1006, reason: "", opened: true }]);
   assert.equal(client.state, "reconnecting");
   assert.throws(() => client.sendText("tence."), SpeechClientError);
   timers.advance(499);
@@ -249,11 +192,10 @@ test("after a loss it comes back with its config, and says nothing twice", async
   timers.advance(1);
   sockets[1].open();
   assert.deepEqual(sockets[1].sent, [{ type: "session.config", response_format: "pcm", stream_audio: true, voice: "one" }]);
-  assert.ok(!client.isInFlight);
   assert.deepEqual(states, ["connecting", "open", "reconnecting", "open"]);
 });
 
-test("the tries are bounded and farther and farther apart, with no timer left behind", async () => {
+test("attempts to reconnect are limited in number, with growing delays, and leave no timer", async () => {
   const { client, sockets, socket, events, timers } = await connected();
   const triedAtMs = [];
   socket.lose(1011);
@@ -266,11 +208,10 @@ test("the tries are bounded and farther and farther apart, with no timer left be
   }
   assert.deepEqual(triedAtMs, [500, 1500, 3500, 7500, 15500, 23500]);
   assert.equal(client.state, "closed");
-  assert.equal(events.at(-1)[1].will_reconnect, false);
   assert.equal(timers.pending, 0);
 });
 
-test("a server that accepts and drops again and again is not asked for ever", async () => {
+test("attempts stay limited if the server accepts and closes each connection", async () => {
   const { client, sockets, socket, timers } = await connected();
   socket.lose(1011);
   for (let i = 0; i < 50 && client.state === "reconnecting"; i++) {
@@ -282,7 +223,7 @@ test("a server that accepts and drops again and again is not asked for ever", as
   assert.equal(sockets.length, 7);
 });
 
-test("a connection that was steady counts its next loss anew", async () => {
+test("after a stable connection the backoff restarts", async () => {
   const { client, sockets, socket, timers } = await connected();
   timers.advance(10_000);
   socket.lose(1006);
@@ -295,7 +236,7 @@ test("a connection that was steady counts its next loss anew", async () => {
   assert.equal(client.state, "reconnecting");
 });
 
-test("closes that mean it are final", async () => {
+test("final close codes are not followed by a reconnect", async () => {
   for (const code of [1000, 1001, 1007, 1008, 1009]) {
     const { client, socket, timers } = await connected();
     socket.lose(code);
@@ -304,7 +245,7 @@ test("closes that mean it are final", async () => {
   }
 });
 
-test("a server that says when to come again is left in peace until then", async () => {
+test("a reconnect waits for the server's retry_after_ms", async () => {
   const { sockets, socket, timers } = await connected();
   socket.receive({ type: "error", code: "overloaded", fatal: true, retry_after_ms: 7000 });
   socket.lose(1013);
@@ -314,16 +255,16 @@ test("a server that says when to come again is left in peace until then", async 
   assert.equal(sockets.length, 2);
 });
 
-test("a first connection that fails is the caller's to try again", async () => {
+test("a first connection that fails is not retried", async () => {
   const { client, sockets, events, timers } = make();
   const opened = client.connect();
   sockets[0].lose(1006);
   assert.equal(await opened, false);
-  assert.deepEqual(events, [["closed", { code: 1006, reason: "", opened: false, in_flight: false, will_reconnect: false }]]);
+  assert.deepEqual(events, [["closed", { code: 1006, reason: "", opened: false }]]);
   assert.equal(timers.pending, 0);
 });
 
-test("close ends it all: the socket, the timer, and those who wait", async () => {
+test("close ends the socket, the timer and the pending connect calls", async () => {
   const opening = make();
   const opened = opening.client.connect();
   opening.client.close();
@@ -338,12 +279,12 @@ test("close ends it all: the socket, the timer, and those who wait", async () =>
   const open = await connected();
   open.socket.receive(START);
   open.client.close();
-  open.socket.receive(sound(1));
+  open.socket.receive(audio(1));
   open.socket.lose(1000);
   assert.deepEqual(types(open.events), ["open", "audio.start"]);
 });
 
-test("what was said to a connection that never opened is not said to the next", () => {
+test("messages for a connection that never opened are not sent on the next one", () => {
   const { client, sockets } = make();
   client.connect();
   client.sendText("Old.");
@@ -353,22 +294,28 @@ test("what was said to a connection that never opened is not said to the next", 
   assert.deepEqual(sockets[1].sent.map(({ type }) => type), ["session.config"]);
 });
 
-test("what the lost connection announced announces nothing on the next", async () => {
-  for (const header of [false, true]) {
-    const { sockets, socket, events, timers } = await connected();
-    socket.receive({ ...START, context_number: 0, frame_header: header });
-    socket.lose(1006);
-    timers.advance(500);
-    sockets[1].open();
-    if (header) sockets[1].receive({ ...START, context_number: 1, frame_header: true });
-    const frame = new ArrayBuffer(18);
-    new DataView(frame).setUint8(0, 1); // of context 0
-    sockets[1].receive(frame);
-    assert.equal(events.at(-1)[1].code, "bad_server_message");
-  }
+test("audio on a new connection needs a new audio.start", async () => {
+  const { sockets, socket, events, timers } = await connected();
+  socket.receive(START);
+  socket.lose(1006);
+  timers.advance(500);
+  sockets[1].open();
+  sockets[1].receive(audio(1));
+  assert.equal(events.at(-1)[1].code, "bad_server_message");
 });
 
-test("an address that no socket can be made of is a connection that failed", async () => {
+test("another model opens another connection, the same one does not", async () => {
+  const { client, sockets, socket } = await connected();
+  client.connect({ model: "b" });
+  assert.equal(socket.closedWith, 1000);
+  sockets[1].open();
+  assert.deepEqual(sockets[1].sent[0], { type: "session.config", response_format: "pcm", stream_audio: true, voice: "one", model: "b" });
+  client.connect({ model: "b", speed: 2 });
+  client.connect({ speed: 1 });
+  assert.equal(sockets.length, 2);
+});
+
+test("an invalid address is a failed connection", async () => {
   const { client, events } = make({
     openSocket: () => {
       throw new SyntaxError("bad address");
@@ -378,9 +325,9 @@ test("an address that no socket can be made of is a connection that failed", asy
   assert.equal(events[0][1].reason, "bad address");
 });
 
-// -- Tokens -----------------------------------------------------------------------------------------------------------
+// -- Tokens ----------------------------------------------------------------------------------------------------------
 
-test("each socket gets a fresh token, as a subprotocol; none where there is none", async () => {
+test("each socket sends a new token as a subprotocol, or none", async () => {
   let number = 0;
   const { sockets, socket, timers } = await connected({ token: async () => `t${++number}` });
   assert.deepEqual(socket.protocols, ["realtime-tts.v1", "realtime-tts.token.t1"]);
@@ -392,7 +339,7 @@ test("each socket gets a fresh token, as a subprotocol; none where there is none
   assert.equal(open.socket.protocols, undefined);
 });
 
-test("a token that comes after close opens nothing", async () => {
+test("a token that arrives after close opens nothing", async () => {
   let give;
   const { client, sockets } = make({ token: () => new Promise((resolve) => (give = resolve)) });
   client.connect();
@@ -402,14 +349,14 @@ test("a token that comes after close opens nothing", async () => {
   assert.equal(sockets.length, 0);
 });
 
-test("a token that is refused is an error, and no connection", async () => {
+test("a refused token is an error without a connection", async () => {
   const { client, events } = make({ token: () => Promise.reject(Object.assign(new Error("no"), { code: "unauthorized", retryable: false })) });
   assert.equal(await client.connect(), false);
   assert.deepEqual(types(events), ["error", "closed"]);
   assert.equal(events[0][1].code, "unauthorized");
 });
 
-test("while it comes back a token that cannot be had is no news; one that is refused ends it", async () => {
+test("during a reconnect an unavailable token is retried silently; a refused one is final", async () => {
   let answer = async () => "t1";
   const { client, socket, events, timers } = await connected({ token: () => answer() });
   socket.lose(1006);
@@ -426,16 +373,16 @@ test("while it comes back a token that cannot be had is no news; one that is ref
   assert.equal(timers.pending, 0);
 });
 
-// -- Through a bad network --------------------------------------------------------------------------------------------
+// -- With network impairment -----------------------------------------------------------------------------------------
 
-test("what the network holds back arrives later, in order, and the close behind it", async () => {
+test("delayed frames arrive later, in order, before the close", async () => {
   const timers = new FakeTimers();
-  const network = new BadNetwork({ jitterMs: 100, schedule: timers.schedule, nowMs: () => timers.nowMs });
+  const network = new ImpairedNetwork({ jitterMs: 100, schedule: timers.schedule, nowMs: () => timers.nowMs });
   const { client, socket, events } = await connected({ network, nowS: () => timers.nowMs / 1000 });
   const inspected = [];
   client.on("message", ({ direction, at_s }) => direction === "in" && inspected.push(at_s));
   socket.receive(START);
-  socket.receive(sound(1));
+  socket.receive(audio(1));
   socket.lose(1000);
   assert.deepEqual(types(events), ["open"]);
   timers.advance(100);
@@ -444,36 +391,36 @@ test("what the network holds back arrives later, in order, and the close behind 
   assert.ok(inspected.every((at) => at > 0));
 });
 
-test("a socket's own stamp is believed, unless the network held the frame back", async () => {
+test("the socket's own arrival time is used, unless the network delayed the frame", async () => {
   const timers = new FakeTimers();
-  const network = new BadNetwork({ schedule: timers.schedule, nowMs: () => timers.nowMs });
+  const network = new ImpairedNetwork({ schedule: timers.schedule, nowMs: () => timers.nowMs });
   const { client, socket, events } = await connected({ network, nowS: () => timers.nowMs / 1000 });
   const arrivals = () => events.filter(([type]) => type === "audio").map(([, { arrived_at_s }]) => arrived_at_s);
   timers.advance(1000);
   socket.onmessage({ data: JSON.stringify(START), at_s: 0.98 });
-  socket.onmessage({ data: sound(1), at_s: 0.99 });
+  socket.onmessage({ data: audio(1), at_s: 0.99 });
   assert.deepEqual(arrivals(), [0.99]);
   network.jitterMs = 100;
-  socket.onmessage({ data: sound(2), at_s: 0.99 });
+  socket.onmessage({ data: audio(2), at_s: 0.99 });
   timers.advance(100);
   assert.equal(arrivals().length, 2);
   assert.ok(arrivals()[1] > 1);
   client.close();
 });
 
-test("a socket that knows when it sent tells it, with the message", async () => {
+test("a `sent` event has the message and the socket's time of sending", async () => {
   const { client, socket } = await connected();
-  const told = [];
-  client.on("sent", ({ at_s, data }) => told.push([at_s, data.type]));
+  const sent = [];
+  client.on("sent", ({ at_s, data }) => sent.push([at_s, data.type]));
   socket.send = (_data, onsent) => onsent(1.25);
   client.sendText("Hi.");
-  assert.deepEqual(told, [[1.25, "input.text"]]);
+  assert.deepEqual(sent, [[1.25, "input.text"]]);
   client.close();
 });
 
-test("close clears the network", async () => {
+test("close drops the delayed frames", async () => {
   const timers = new FakeTimers();
-  const network = new BadNetwork({ jitterMs: 100, schedule: timers.schedule, nowMs: () => timers.nowMs });
+  const network = new ImpairedNetwork({ jitterMs: 100, schedule: timers.schedule, nowMs: () => timers.nowMs });
   const { client, socket } = await connected({ network });
   socket.receive(START);
   assert.equal(timers.pending, 1);

@@ -1,4 +1,4 @@
-// Code to paste: whatever the text, it compiles and says just that text.
+// Client programs: each one runs and sends exactly the given text.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -39,7 +39,7 @@ for source in json.load(sys.stdin):
 print(json.dumps(found))
 `;
 
-test("python: every text compiles and is a literal of just that text", () => {
+test("python: every text compiles to a literal with exactly that text", () => {
   for (const write of [asPython, asPythonWebsockets]) {
     const found = python(LITERALS, TEXTS.map((text) => write(CONFIG, text, URL_)));
     TEXTS.forEach((text, i) => assert.ok(found[i].includes(text), `${write.name}: ${JSON.stringify(text)}`));
@@ -55,12 +55,12 @@ for source in json.load(sys.stdin):
 print(json.dumps(found))
 `;
 
-test("python: the settings arrive as they are, without those that are not set", () => {
+test("python: the settings are unchanged, without unset ones", () => {
   const { seed: _, ...set } = CONFIG;
   assert.deepEqual(python(CONNECT, [asPython(CONFIG, "x", URL_)]), [[URL_, set]]);
 });
 
-test("python: a key is never written down, only where it is found", () => {
+test("python and curl: a key is read from the environment", () => {
   for (const write of [asPython, asPythonWebsockets, asCurl]) {
     assert.ok(write(CONFIG, "x", URL_, { keyed: true }).includes("REALTIME_TTS_KEY"));
     assert.ok(!write(CONFIG, "x", URL_).includes("REALTIME_TTS_KEY"));
@@ -95,7 +95,7 @@ function sentBy(source) {
   return JSON.parse(JSON.stringify(sent));
 }
 
-test("javascript: it runs, and sends just that text", () => {
+test("javascript: it runs and sends exactly the text", () => {
   const { seed: _, ...set } = CONFIG;
   for (const text of TEXTS) {
     assert.deepEqual(sentBy(asJavaScript(CONFIG, text, URL_)), [
@@ -108,13 +108,13 @@ test("javascript: it runs, and sends just that text", () => {
   }
 });
 
-test("javascript with a key asks the backend for a token", () => {
+test("javascript with a key requests a token from the backend", () => {
   const source = asJavaScript(CONFIG, "x", URL_, { keyed: true });
   assert.match(source, /realtime-tts\.token\.\$\{token\}/);
   assert.doesNotThrow(() => new Function(`return async () => {${source}}`));
 });
 
-/** The arguments that curl would get. */
+/** The arguments of the curl command. */
 function argumentsOf(line) {
   const run = spawnSync("bash", ["--norc", "-c", `curl() { printf '%s\\0' "$@"; }\n${line}`], { encoding: "utf8", env: { REALTIME_TTS_KEY: "secret" } });
   assert.equal(run.status, 0, run.stderr);
@@ -122,19 +122,24 @@ function argumentsOf(line) {
   return run.stdout.split("\0").slice(0, -1);
 }
 
-test("curl: the shell hands on just that text, and runs nothing", () => {
+test("curl: the shell passes exactly the text and runs nothing else", () => {
   for (const text of TEXTS) {
-    const given = argumentsOf(asCurl(CONFIG, text, URL_, { model: "kokoro" }));
-    const body = JSON.parse(given[given.indexOf("-d") + 1]);
+    const args = argumentsOf(asCurl(CONFIG, text, URL_, { model: "kokoro" }));
+    const body = JSON.parse(args[args.indexOf("-d") + 1]);
     assert.equal(body.input, text);
     assert.deepEqual([body.model, body.voice, body.speed, "stream_audio" in body, "seed" in body], ["kokoro", "it's", 1.25, false, false]);
-    assert.ok(given.includes("http://127.0.0.1:8000/v1/audio/speech"));
-    assert.deepEqual(given.slice(-2), ["-o", "speech.pcm"]);
+    assert.ok(args.includes("http://127.0.0.1:8000/v1/audio/speech"));
+    assert.deepEqual(args.slice(-2), ["-o", "speech.pcm"]);
   }
 });
 
-test("curl: the address keeps its host and its prefix, and loses its query", () => {
-  const given = argumentsOf(asCurl({}, "x", "wss://voice.test/demo/v1/audio/speech/stream?scheduler=deadline", { keyed: true }));
-  assert.ok(given.includes("https://voice.test/demo/v1/audio/speech"));
-  assert.ok(given.includes("Authorization: Bearer secret"));
+test("curl: the address keeps its host and prefix, without the query", () => {
+  const args = argumentsOf(asCurl({}, "x", "wss://voice.test/demo/v1/audio/speech/stream?x=1", { keyed: true }));
+  assert.ok(args.includes("https://voice.test/demo/v1/audio/speech"));
+  assert.ok(args.includes("Authorization: Bearer secret"));
+});
+
+test("curl: the selected model replaces the default one", () => {
+  const args = argumentsOf(asCurl({ model: "kokoro@policy_c" }, "x", URL_, { model: "kokoro" }));
+  assert.equal(JSON.parse(args[args.indexOf("-d") + 1]).model, "kokoro@policy_c");
 });

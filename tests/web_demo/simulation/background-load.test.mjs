@@ -1,4 +1,4 @@
-// Other listeners: one utterance after the other, refusals counted and waited out, nothing left behind.
+// Simulated listeners: consecutive utterances, refusals with retries, clean-up.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -25,7 +25,7 @@ function make(options = {}) {
 
 async function open(socket) {
   socket.open();
-  await settle(); // for the listener who awaits it
+  await settle(); // for the pending connect()
 }
 
 async function speaking(options) {
@@ -36,11 +36,11 @@ async function speaking(options) {
   return { ...made, socket: made.sockets[0] };
 }
 
-/** Sound of `seconds`, as one frame. */
-const sound = (seconds) => new ArrayBuffer(2 * 24000 * seconds);
+/** `seconds` of audio, as one frame. */
+const audio = (seconds) => new ArrayBuffer(2 * 24000 * seconds);
 const texts = ({ sent }) => sent.filter(({ type }) => type === "input.text").map(({ text }) => text);
 
-test("each listener has a socket of its own, and they do not come in one instant", () => {
+test("each listener has its own WebSocket, and they connect one after another", () => {
   const { load, sockets, timers } = make();
   load.start(3);
   timers.advance(0);
@@ -50,15 +50,15 @@ test("each listener has a socket of its own, and they do not come in one instant
   assert.deepEqual([load.figures().asked, load.figures().waiting, load.figures().speaking], [3, 3, 0]);
 });
 
-test("the next utterance is asked for when the last has been heard, on the same socket", async () => {
+test("the next utterance is requested when the last one has been played, on the same WebSocket", async () => {
   const { load, socket, sockets, timers } = await speaking({ config: { voice: "a" } });
   assert.deepEqual(socket.sent[0], { type: "session.config", response_format: "pcm", stream_audio: true, voice: "a" });
   assert.deepEqual(texts(socket), ["One."]);
   assert.equal(load.figures().speaking, 1);
   socket.receive(START);
-  socket.receive(sound(0.5));
+  socket.receive(audio(0.5));
   timers.advance(250);
-  socket.receive(sound(0.5));
+  socket.receive(audio(0.5));
   socket.receive({ type: "session.done" });
   timers.advance(749);
   assert.deepEqual(texts(socket), ["One."]);
@@ -66,18 +66,18 @@ test("the next utterance is asked for when the last has been heard, on the same 
   timers.advance(1);
   assert.deepEqual(texts(socket), ["One.", "Two."]);
   assert.equal(sockets.length, 1);
-  const { finished, failed, underrun_p95_ms, ok_share, audio_s } = load.figures();
-  assert.deepEqual({ finished, failed, underrun_p95_ms, ok_share, audio_s }, { finished: 1, failed: 0, underrun_p95_ms: 0, ok_share: 1, audio_s: 1 });
+  const { finished, failed, underrun_p95_ms, ok_share } = load.figures();
+  assert.deepEqual({ finished, failed, underrun_p95_ms, ok_share }, { finished: 1, failed: 0, underrun_p95_ms: 0, ok_share: 1 });
 });
 
-test("stalls are counted; an utterance in one packet is neither smooth nor not", async () => {
+test("gaps are counted, and continuity does not apply to an utterance of one packet", async () => {
   const { load, socket, timers } = await speaking();
   const utterance = (stallMs) => {
     socket.receive(START);
-    socket.receive(sound(0.5));
+    socket.receive(audio(0.5));
     if (stallMs !== null) {
       timers.advance(500 + stallMs);
-      socket.receive(sound(0.5));
+      socket.receive(audio(0.5));
     }
     socket.receive({ type: "session.done" });
     timers.advance(500);
@@ -92,20 +92,20 @@ test("stalls are counted; an utterance in one packet is neither smooth nor not",
   assert.ok(Math.abs(underrun_p95_ms - 300) < 1e-6);
 });
 
-test("the 95th percentile is that of what was finished", async () => {
+test("the 95th percentile is of the finished utterances", async () => {
   const { load, socket, timers } = await speaking();
   for (let i = 1; i <= 20; i++) {
     socket.receive(START);
-    socket.receive(sound(0.5));
+    socket.receive(audio(0.5));
     timers.advance(500 + i);
-    socket.receive(sound(0.5));
+    socket.receive(audio(0.5));
     socket.receive({ type: "session.done" });
     timers.advance(500);
   }
   assert.ok(Math.abs(load.figures().underrun_p95_ms - 19) < 1e-6);
 });
 
-test("a socket that is refused is a refusal, tried again after a while", () => {
+test("a refused WebSocket counts as a refusal and is retried", () => {
   const { load, sockets, timers } = make();
   load.start(1);
   timers.advance(0);
@@ -117,7 +117,7 @@ test("a socket that is refused is a refusal, tried again after a while", () => {
   assert.equal(sockets.length, 2);
 });
 
-test("overloaded, before or after it is fatal, is a refusal that is waited out", async () => {
+test("an overloaded error, fatal or not, counts as a refusal and is retried", async () => {
   for (const fatal of [true, false]) {
     const { load, socket, sockets, timers } = await speaking();
     socket.receive({ type: "error", code: "overloaded", fatal, retry_after_ms: 2000 });
@@ -132,7 +132,7 @@ test("overloaded, before or after it is fatal, is a refusal that is waited out",
   }
 });
 
-test("an utterance that is lost, without a sound, or broken in a sentence has failed", async () => {
+test("an utterance that is lost, without audio, or with a failed sentence counts as failed", async () => {
   const ends = [
     (socket) => socket.lose(1011),
     (socket) => socket.receive({ type: "session.done" }),
@@ -143,7 +143,7 @@ test("an utterance that is lost, without a sound, or broken in a sentence has fa
     },
     (socket) => {
       socket.receive(START);
-      socket.receive(sound(0.1));
+      socket.receive(audio(0.1));
       socket.receive({ type: "error", code: "synthesis_failed", sentence_index: 1, fatal: false });
       socket.receive({ type: "session.done" });
     },
@@ -154,14 +154,14 @@ test("an utterance that is lost, without a sound, or broken in a sentence has fa
     const { failed, finished, refused } = load.figures();
     assert.deepEqual({ failed, finished, refused }, { failed: 1, finished: 0, refused: 0 }, String(end));
     timers.advance(10_000);
-    assert.ok(sockets.length === 2 || texts(socket).length === 2, "it goes on");
+    assert.ok(sockets.length === 2 || texts(socket).length === 2, "the listener continues");
   }
 });
 
-test("a connection that is lost between two utterances is nobody's failure", async () => {
+test("a connection that is lost between two utterances is not a failure", async () => {
   const { load, socket, sockets, timers } = await speaking();
   socket.receive(START);
-  socket.receive(sound(1));
+  socket.receive(audio(1));
   socket.receive({ type: "session.done" });
   socket.lose(1001);
   timers.advance(10_000);
@@ -169,16 +169,16 @@ test("a connection that is lost between two utterances is nobody's failure", asy
   assert.equal(sockets.length, 2);
 });
 
-test("stop closes every socket and timer, in whatever state; fewer listeners close some", async () => {
+test("stop closes every WebSocket and timer in every state; fewer listeners close some", async () => {
   const { load, sockets, timers } = make();
   load.start(4);
   timers.advance(1000);
   await open(sockets[0]);
-  sockets[1].lose(1006); // waits to come again
+  sockets[1].lose(1006); // waits for its retry
   await open(sockets[2]);
   sockets[2].receive(START);
-  sockets[2].receive(sound(1));
-  sockets[2].receive({ type: "session.done" }); // hears the rest
+  sockets[2].receive(audio(1));
+  sockets[2].receive({ type: "session.done" }); // plays the rest
   load.start(3);
   assert.equal(sockets[3].readyState, 3); // was still connecting
   load.stop();
@@ -189,7 +189,7 @@ test("stop closes every socket and timer, in whatever state; fewer listeners clo
   assert.deepEqual([load.figures().asked, load.figures().finished], [0, 1]);
 });
 
-test("a key that is not known is a failure, no refusal for want of room", async () => {
+test("an invalid API key is a failure, not a refusal", async () => {
   const refused = Object.assign(new Error("no"), { code: "unauthorized", retryable: false });
   const { load, timers } = make({ token: () => Promise.reject(refused) });
   load.start(1);
@@ -198,7 +198,7 @@ test("a key that is not known is a failure, no refusal for want of room", async 
   assert.deepEqual([load.figures().failed, load.figures().refused, load.figures().waiting], [1, 0, 1]);
 });
 
-test("stop while a token is asked for opens nothing", async () => {
+test("stop during a token request opens nothing", async () => {
   const { load, sockets, timers } = make({ token: async () => "t" });
   load.start(1);
   timers.advance(0);
@@ -207,7 +207,7 @@ test("stop while a token is asked for opens nothing", async () => {
   assert.equal(sockets.length, 0);
 });
 
-test("numbers and texts that make no sense are refused", () => {
+test("invalid numbers and an empty list of texts raise a RangeError", () => {
   assert.throws(() => make({ texts: [] }), RangeError);
   for (const n of [-1, 1.5, "3"]) assert.throws(() => make().load.start(n), RangeError);
 });

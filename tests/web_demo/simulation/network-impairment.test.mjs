@@ -1,19 +1,19 @@
-// The bad line: what TCP would do, and the same for the same seed.
+// Network impairment: delays as of TCP, reproducible by seed.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { BadNetwork } from "../../../web_demo/simulation/network-impairment.js";
-import { seeded } from "../../../web_demo/simulation/seeded-random.js";
+import { ImpairedNetwork } from "../../../web_demo/simulation/network-impairment.js";
+import { seededRandom } from "../../../web_demo/simulation/seeded-random.js";
 import { FakeTimers } from "../fakes.mjs";
 
 const EVERY_MS = 20;
 
-/** Send `frames` frames, one each 20 ms; returns [frame, at_ms] as they came out. */
+/** Send `frames` frames, one every 20 ms; returns [frame, at_ms] as delivered. */
 function run({ frames = 200, bytes = 960, during = () => {}, ...options }) {
   const timers = new FakeTimers();
   const out = [];
-  const network = new BadNetwork({
+  const network = new ImpairedNetwork({
     schedule: timers.schedule,
     nowMs: () => timers.nowMs,
     deliver: (frame) => out.push([frame, timers.nowMs]),
@@ -31,11 +31,11 @@ function run({ frames = 200, bytes = 960, during = () => {}, ...options }) {
 
 const lateness = (out) => out.map(([frame, atMs]) => atMs - frame * EVERY_MS);
 
-test("a good line delivers at once, within the call", () => {
+test("without impairment frames are delivered at once, within the call", () => {
   assert.ok(lateness(run({})).every((late) => late === 0));
 });
 
-test("everything comes out once and in order, whatever the weather", () => {
+test("every frame is delivered once and in order", () => {
   for (let seed = 1; seed <= 20; seed++) {
     const out = run({ seed, jitterMs: 150, lossPercent: 10 });
     assert.deepEqual(out.map(([frame]) => frame), [...out.keys()]);
@@ -43,13 +43,13 @@ test("everything comes out once and in order, whatever the weather", () => {
   }
 });
 
-test("jitter is at most what was asked for, and spread over it", () => {
+test("jitter is uniform up to its setting", () => {
   const late = lateness(run({ frames: 1000, jitterMs: 10 }));
   assert.ok(late.every((ms) => ms >= 0 && ms <= 10));
   assert.ok(Math.max(...late) > 9 && Math.min(...late) < 1);
 });
 
-test("a lost segment comes a timeout later, and all behind it waits", () => {
+test("a lost segment arrives a timeout later, and later frames wait for it", () => {
   const out = run({ lossPercent: 2, frames: 500 });
   const late = lateness(out);
   const lost = late.findIndex((ms) => ms >= 200);
@@ -59,23 +59,23 @@ test("a lost segment comes a timeout later, and all behind it waits", () => {
   assert.ok(behind.every(([, atMs]) => atMs >= out[lost][1]));
 });
 
-test("large frames are many segments, of which each may be lost", () => {
+test("large frames have many segments, each of which may be lost", () => {
   const losses = (bytes) => lateness(run({ bytes, lossPercent: 1, frames: 1000 })).filter((ms) => ms >= 200).length;
   assert.ok(losses(30_000) > 2 * losses(500));
 });
 
-test("even when everything is lost each frame comes some day", () => {
+test("at 100 % loss each frame still arrives after the last retry", () => {
   const late = lateness(run({ lossPercent: 100, frames: 3 }));
   assert.deepEqual(late.map((ms) => ms >= 12_600), [true, true, true]); // 200 + 400 + … + 6400
 });
 
-test("the same seed gives the same weather, another seed another", () => {
-  const weather = { jitterMs: 80, lossPercent: 3 };
-  assert.deepEqual(run({ ...weather, seed: 5 }), run({ ...weather, seed: 5 }));
-  assert.notDeepEqual(run({ ...weather, seed: 5 }), run({ ...weather, seed: 6 }));
+test("the same seed gives the same delays, another seed others", () => {
+  const impairment = { jitterMs: 80, lossPercent: 3 };
+  assert.deepEqual(run({ ...impairment, seed: 5 }), run({ ...impairment, seed: 5 }));
+  assert.notDeepEqual(run({ ...impairment, seed: 5 }), run({ ...impairment, seed: 6 }));
 });
 
-test("settings change on the fly, and order is kept when the line gets better", () => {
+test("settings can change during a run, and the order is kept", () => {
   const out = run({
     jitterMs: 500,
     during: (network, i) => {
@@ -86,10 +86,10 @@ test("settings change on the fly, and order is kept when the line gets better", 
   assert.ok(lateness(out).slice(130).every((ms) => ms === 0));
 });
 
-test("clear forgets what is on its way", () => {
+test("clear drops the delayed frames", () => {
   const timers = new FakeTimers();
   const out = [];
-  const network = new BadNetwork({ jitterMs: 50, schedule: timers.schedule, nowMs: () => timers.nowMs, deliver: (frame) => out.push(frame) });
+  const network = new ImpairedNetwork({ jitterMs: 50, schedule: timers.schedule, nowMs: () => timers.nowMs, deliver: (frame) => out.push(frame) });
   network.push("old");
   network.clear();
   assert.equal(timers.pending, 0);
@@ -98,10 +98,10 @@ test("clear forgets what is on its way", () => {
   assert.deepEqual(out, ["new"]);
 });
 
-test("a listener that throws does not dam the line", () => {
+test("an exception in deliver does not block later frames", () => {
   const timers = new FakeTimers();
   const out = [];
-  const network = new BadNetwork({
+  const network = new ImpairedNetwork({
     jitterMs: 50,
     schedule: timers.schedule,
     nowMs: () => timers.nowMs,
@@ -117,14 +117,14 @@ test("a listener that throws does not dam the line", () => {
   assert.deepEqual(out, ["good"]);
 });
 
-test("settings that make no sense are refused", () => {
+test("invalid settings raise a RangeError", () => {
   for (const bad of [{ jitterMs: -1 }, { jitterMs: Number.NaN }, { lossPercent: 101 }, { lossPercent: "x" }]) {
-    assert.throws(() => new BadNetwork(bad), RangeError);
+    assert.throws(() => new ImpairedNetwork(bad), RangeError);
   }
 });
 
-test("the generator's numbers are spread over [0, 1)", () => {
-  const random = seeded(3);
+test("the random numbers are uniform in [0, 1)", () => {
+  const random = seededRandom(3);
   const numbers = Array.from({ length: 2000 }, random);
   assert.ok(numbers.every((x) => x >= 0 && x < 1));
   assert.ok(Math.abs(numbers.reduce((sum, x) => sum + x) / 2000 - 0.5) < 0.03);
