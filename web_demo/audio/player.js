@@ -1,6 +1,6 @@
 // Audio output of the page: one AudioContext and one worklet node, which reports what was played.
 //
-// All timing is on the audio thread: playback continues in a background tab, whose timers are throttled.
+// Playback runs on the audio thread: it continues in a background tab, whose timers are throttled.
 
 import { Recording } from "./recording.js";
 

@@ -67,7 +67,7 @@ export class Resampler {
     const n = Math.min(count, this.available);
     for (let i = 0; i < n; i++) {
       const needed = this.#base + HALF_TAPS + 1;
-      while (this.#fed < needed) this.#feed();
+      while (this.#fed < needed) this.#shiftIn();
       const kernel = this.#phase * TAPS;
       const start = this.#fed % TAPS;
       let sum = 0;
@@ -82,7 +82,7 @@ export class Resampler {
     return n;
   }
 
-  #feed() {
+  #shiftIn() {
     let sample = 0;
     if (this.#packets.length > 0) {
       const packet = this.#packets[0];

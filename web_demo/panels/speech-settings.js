@@ -76,7 +76,7 @@ export class SpeechSettings {
     const tags = [...new Set([...voices.map(({ language }) => language), ...this.#languages])];
     const selected = element("language").value;
     element("language").replaceChildren(
-      new Option("Language of the voice", ""),
+      new Option("Automatic", ""),
       ...tags.filter((tag) => tag && tag !== "und").map((tag) => new Option(languageLabel(tag), tag, false, tag === selected)),
     );
     this.#showVoices();

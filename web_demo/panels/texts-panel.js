@@ -24,8 +24,8 @@ export class TextsPanel {
   show(utterance) {
     if (utterance !== this.#utterance) this.#reset(utterance);
     const characters = Array.from(utterance.text);
-    for (const start of utterance.starts.slice(this.#rows)) this.#addSentence(start, characters);
-    this.#rows = utterance.starts.length;
+    for (const start of utterance.audioStarts.slice(this.#rows)) this.#addSentence(start, characters);
+    this.#rows = utterance.audioStarts.length;
     for (const { start, done } of utterance.sentences) {
       const cell = this.#durations.get(start.sentence_index);
       cell.textContent = done.error ? "failed" : seconds(done.duration_ms ?? 0);
@@ -57,8 +57,8 @@ export class TextsPanel {
     if (spoken === null) spokenCell.className = "soft";
     else if (spoken !== sent) spokenCell.className = "changed";
     const cell = make("td", { textContent: duration });
-    const cells = [make("td", { textContent: number }), make("td", { textContent: sent }), spokenCell, cell];
-    element("spoken-rows").append(make("tr", {}, ...cells));
+    const columns = [make("td", { textContent: number }), make("td", { textContent: sent }), spokenCell, cell];
+    element("spoken-rows").append(make("tr", {}, ...columns));
     return cell;
   }
 }

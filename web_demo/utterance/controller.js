@@ -181,7 +181,7 @@ export class UtteranceController {
   }
 
   #onAudioStart(utterance, start) {
-    utterance.starts.push(start);
+    utterance.audioStarts.push(start);
     try {
       this.#decoder.begin(start);
     } catch (error) {
@@ -191,7 +191,7 @@ export class UtteranceController {
   }
 
   #onTimestamps(utterance, { sentence_index, status, words }) {
-    const start = utterance.starts.find((each) => each.sentence_index === sentence_index);
+    const start = utterance.audioStarts.find((each) => each.sentence_index === sentence_index);
     if (start === undefined) return;
     this.#addToTimeline(utterance, start);
     utterance.timeline.time(sentence_index, status, words, rateOf(start));
@@ -239,7 +239,7 @@ export class UtteranceController {
   }
 
   #onAudioDone(utterance, done) {
-    const start = utterance.starts.find((each) => each.sentence_index === done.sentence_index);
+    const start = utterance.audioStarts.find((each) => each.sentence_index === done.sentence_index);
     if (start !== undefined) utterance.finishSentence(start, done);
     this.#decoder.end(done);
     this.onchange("report");
@@ -262,7 +262,7 @@ export class UtteranceController {
   }
 
   #endIfDecoded(utterance) {
-    if (!utterance.complete || utterance.decoded < utterance.starts.length || !this.isBusy) return;
+    if (!utterance.complete || utterance.decoded < utterance.audioStarts.length || !this.isBusy) return;
     if (utterance.playbackId !== null) this.#player.end();
     else this.#end(utterance.problem === null ? "spoken" : "failed"); // an utterance without audio
   }

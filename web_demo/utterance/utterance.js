@@ -39,13 +39,13 @@ export class Utterance {
   outputLatencyMs = 0;
   packets = []; // {at_ms, bytes, duration_ms}, since the request
   bytes = 0;
-  starts = []; // audio.start messages, in order
+  audioStarts = []; // audio.start messages, in order
   sentences = []; // {start, done}: the finished ones, with the server's metrics
   #receiving = { start: null, lastPacket: null, recordedS: 0 }; // the sentence whose packets are arriving
   decoded = 0; // sentences
   stoppedAtMs = null;
   silentAfterMs = null;
-  words = []; // every word's timing, as received
+  words = []; // word times, as received
   stoppedAtSample = null; // the playback position at the stop
   cancelled = null; // the server's audio.cancelled, with after_ms
   serverReport = null;
@@ -106,8 +106,8 @@ export class Utterance {
 
   /** Whether the present wait is for text: all sentences were received, and more text may follow. */
   get awaitsText() {
-    if (this.inputDoneS === null && this.sentences.length === this.starts.length) return true;
-    const last = this.starts.at(-1);
+    if (this.inputDoneS === null && this.sentences.length === this.audioStarts.length) return true;
+    const last = this.audioStarts.at(-1);
     return last !== undefined && last !== this.#receiving.start && this.#textWasLate(last);
   }
 

@@ -66,7 +66,7 @@ function underrunsOf(target, lateMs, seed) {
 }
 
 test("on a network with jitter an adapted target avoids most underruns", () => {
-  let [fresh, adapted] = [0, 0];
+  let [initial, adapted] = [0, 0];
   for (let seed = 1; seed <= 10; seed++) {
     const target = new AdaptiveBufferTarget();
     const first = underrunsOf(target, 250, seed);
@@ -74,9 +74,9 @@ test("on a network with jitter an adapted target avoids most underruns", () => {
     const second = underrunsOf(target, 250, seed + 100);
     assert.ok(second <= 1, `seed ${seed}: ${first}, then ${second}`);
     adapted += second;
-    fresh += underrunsOf(new AdaptiveBufferTarget(), 250, seed + 100);
+    initial += underrunsOf(new AdaptiveBufferTarget(), 250, seed + 100);
   }
-  assert.ok(adapted < fresh / 2, `${adapted} of ${fresh}`);
+  assert.ok(adapted < initial / 2, `${adapted} of ${initial}`);
 });
 
 test("a minute of playback without an underrun lowers the target", () => {
