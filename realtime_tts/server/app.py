@@ -35,7 +35,7 @@ from realtime_tts.server.middleware.headers import add_headers
 from realtime_tts.server.middleware.host import host_middleware
 from realtime_tts.server.middleware.origin import origin_middleware
 from realtime_tts.server.sessions import Sessions
-from realtime_tts.server.static_files import FILE_PATH, demo_file, demo_page
+from realtime_tts.server.static_files import add_routes as add_page_routes
 from realtime_tts.server.tokens import TOKEN_LIFE_S, TokenStore
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.observer import NoObserver, SessionObserver
@@ -141,11 +141,10 @@ class Server:
                 web.get("/healthz", self._healthz),
                 web.get("/readyz", self._readyz),
                 web.get("/v1/demo", self._demo),
-                web.get("/", demo_page),
-                web.get(FILE_PATH, demo_file),
                 *self._http.routes(),
             ]
         )
+        add_page_routes(app)
         if self._options.metrics_text is not None:
             app.add_routes([web.get(METRICS_PATH, self._metrics)])
         return app
