@@ -28,7 +28,7 @@ async def tone_server(
     clock = MonotonicClock()
     engine = EngineThread(model or tone.build(), clock, config=config)
     engine.start()
-    server = Server(engine, clock, limits, options)
+    server = Server({engine.info.name: engine}, clock, limits, options)
     if add_routes is not None:
         add_routes(server.app)
     try:

@@ -85,8 +85,6 @@ class ServerOptions:
     """Told the code of each refusal before accept."""
     scheduler: str = EngineConfig().scheduler
     """By what name the engine's way of scheduling is known."""
-    compared: Mapping[str, EngineHandle] = field(default_factory=dict)
-    """Engines of the same model that schedule otherwise, by name: for sessions that ask for one, by `?scheduler=`."""
 
 
 class Server:
@@ -94,17 +92,18 @@ class Server:
 
     def __init__(
         self,
-        engine: EngineHandle,
+        engines: Mapping[str, EngineHandle],
         clock: Clock,
         limits: ServerLimits | None = None,
         options: ServerOptions | None = None,
     ) -> None:
-        self._engine = engine
+        default, *_others = engines
+        self._engine = engines[default]
         self._clock = clock
         self._limits = limits or ServerLimits()
         self._options = ServerOptions() if options is None else options
-        assert self._options.scheduler not in self._options.compared, "two engines of one name"
-        self._engines = {self._options.scheduler: engine, **self._options.compared}
+        compared = {name.removeprefix(f"{default}@"): engine for name, engine in engines.items() if "@" in name}
+        self._engines = {self._options.scheduler: self._engine, **compared}
         self._tokens = TokenStore(clock, self._limits.token_life_s)
         self._access = Access(self._options.access, self._tokens, clock)
         self._connections: dict[Connection, asyncio.Event] = {}
