@@ -50,7 +50,7 @@ async def serving(config: ServerConfig, report: Callable[[str], None]) -> AsyncI
         if tracing is not None:
             stack.push_async_callback(asyncio.to_thread, tracing.close)
         engines: dict[str, EngineHandle] = {}
-        for name, model, engine_config in await asyncio.to_thread(_planned_engines, config):
+        for name, model, engine_config in planned_engines(config):
             report(f"Loading {name} ...")
             engine = _engine(name, model, engine_config, clock, metrics, tracing, report)
             engines[name] = await stack.enter_async_context(engine)
@@ -62,7 +62,7 @@ async def serving(config: ServerConfig, report: Callable[[str], None]) -> AsyncI
             yield url, server
 
 
-def _planned_engines(config: ServerConfig) -> Sequence[tuple[str, ConfiguredModel, EngineConfig]]:
+def planned_engines(config: ServerConfig) -> Sequence[tuple[str, ConfiguredModel, EngineConfig]]:
     """An engine for each model, the default first; then the first model again for each scheduler to compare."""
     configured = configured_models(config.model)
     default = replace(config.engine, compare=())

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from realtime_tts.config.load import InvalidSetting
@@ -29,15 +30,16 @@ class ConfiguredModel:
         return self.options | ({"progress": progress} if "progress" in models.options(self.kind) else {})
 
     def info(self) -> ModelInfo:
-        """Describes the model without its weights.  Raises `ModelNotUsable`."""
-        return _info(self.kind, self.options)
+        """Describes the model without its weights.  May download a Hugging Face id.  Raises `ModelNotUsable`."""
+        directory = {"model_dir": self.options["model_dir"]} if models.loads_directories(self.kind) else {}
+        return models.info(self.kind, **directory)
 
 
 def configured_models(section: ModelSection) -> tuple[ConfiguredModel, ...]:
     """The models to load, the default one first.
 
-    An option goes to every model that has it, MODEL.NAME to one of them.  May block: the model of a Hugging Face id is
-    downloaded.  Raises `ModelNotUsable`, and `InvalidSetting` for an unknown option and for two models of one name.
+    An option goes to every model that has it, MODEL.NAME to one of them.  Raises `ModelNotUsable`, and `InvalidSetting`
+    for an unknown option and for two models of one name.
     """
     options: dict[str, dict[str, Any]] = defaultdict(dict)
     """By model; those of all models are under an empty name."""
@@ -55,7 +57,7 @@ def configured_models(section: ModelSection) -> tuple[ConfiguredModel, ...]:
         usable = set(models.options(kind)) - directory_option.keys()
         unused -= usable
         chosen = {name: value for name, value in common.items() if name in usable} | directory_option
-        name = _info(kind, chosen).name if models.loads_directories(kind) and "model_dir" in chosen else kind
+        name = _name(kind, chosen)
         chosen |= options.pop(name, {})
         if name in found or "@" in name:  # MODEL@SCHEDULER is an engine for comparison
             raise InvalidSetting(f"{given} would be another model {name}; rename its directory", param="model.name")
@@ -64,15 +66,17 @@ def configured_models(section: ModelSection) -> tuple[ConfiguredModel, ...]:
         found[name] = ConfiguredModel(name, kind, chosen)
     if unused:
         listed = "; ".join(_listed(kind) for kind in dict.fromkeys(model.kind for model in found.values()))
-        raise InvalidSetting(f"no model uses the option {min(unused)}; {listed}", param="model")
+        raise InvalidSetting(f"there is no option {min(unused)}; {listed}", param="model")
     if options:
         raise InvalidSetting(f"there is no model {min(options)}; there are {', '.join(found)}", param="model.options")
     return tuple(found.values())
 
 
-def _info(kind: str, options: dict[str, Any]) -> ModelInfo:
-    directory = {"model_dir": options["model_dir"]} if models.loads_directories(kind) and "model_dir" in options else {}
-    return models.info(kind, **directory)
+def _name(kind: str, options: dict[str, Any]) -> str:
+    if not models.loads_directories(kind) or "model_dir" not in options:
+        return kind
+    path = Path(options["model_dir"]).expanduser()
+    return models.info(kind, model_dir=path).name if path.is_dir() else path.name  # else a Hugging Face id
 
 
 def _listed(kind: str) -> str:

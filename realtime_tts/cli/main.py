@@ -7,7 +7,7 @@ import typer
 
 from realtime_tts import __version__
 from realtime_tts.cli.keys import key
-from realtime_tts.cli.options import MODEL_SETTINGS, configured
+from realtime_tts.cli.options import MODEL_SETTINGS, with_settings
 from realtime_tts.cli.say import get_json, say
 from realtime_tts.cli.serve import serve
 from realtime_tts.cli.terminal import print_status
@@ -28,7 +28,7 @@ app.command()(say)
 
 
 @app.command()
-@configured(*MODEL_SETTINGS)
+@with_settings(*MODEL_SETTINGS)
 def voices(
     resolved: Resolved,
     url: Annotated[str | None, typer.Option(help="Ask a running server.  [default: the model's own list]")] = None,
@@ -47,25 +47,32 @@ def voices(
 
 
 @app.command()
-@configured(*MODEL_SETTINGS)
+@with_settings(*MODEL_SETTINGS)
 def doctor(
     resolved: Resolved,
     gpu_memory_gb: Annotated[
         float | None,
-        typer.Option(min=1, help="Qwen3-TTS: size of the GPU.  [default: the installed GPU, or several sizes]"),
+        typer.Option(
+            min=1, help="Report the slots of a GPU of this size.  [default: this machine's GPU, or common sizes]"
+        ),
     ] = None,
 ) -> None:
-    """Check this installation: weights, voices, codecs, and how many streams this machine can serve.
+    """Check this installation: packages, weights and voices, and the number of streams that this machine serves.
 
-    Qwen3-TTS is not loaded: the headers of its files are checked, and its GPU memory is estimated.  `--model qwen3_tts`
-    without a directory estimates the memory of the released sizes.
+    A model for GPUs is not loaded: its directory is checked by its files' headers, and its memory is calculated.
+    Without a directory (`--model qwen3_tts`) this is done for the published sizes.
     """
     from realtime_tts.cli.configured_models import configured_models  # imports numpy; `--help` need not
     from realtime_tts.cli.doctor import examine
     from realtime_tts.engine.models import LOADS_DIRECTORIES
 
+    try:
+        configured = configured_models(resolved.config.model)
+    except RealtimeTTSError as error:
+        print(f"FAIL  {error}")  # noqa: T201
+        raise typer.Exit(1) from None
     healthy = True
-    for model in configured_models(resolved.config.model):
+    for model in configured:
         if gpu_memory_gb is not None and model.kind != LOADS_DIRECTORIES:
             raise typer.BadParameter(f"--gpu-memory-gb is for Qwen3-TTS; {model.name} runs on the CPU")
         healthy &= examine(model.kind, model.build_options(print_status), print, gpu_memory_gb)
@@ -73,7 +80,7 @@ def doctor(
 
 
 @app.command("config")
-@configured()
+@with_settings()
 def show_config(
     resolved: Resolved,
     toml: Annotated[
@@ -100,9 +107,10 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
         raise typer.Exit
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
+    """`arguments` are those of this process by default."""
     try:
-        app()
+        app(arguments)
     except RealtimeTTSError as error:
         print_status(f"Error: {error}")
         sys.exit(1)

@@ -15,7 +15,7 @@ MODEL_SETTINGS = ("model.name", "model.threads", "model.dir", "model.options")
 CONFIG_HELP = "TOML file; see `realtime-tts config --toml`.  [env: REALTIME_TTS_CONFIG]"
 
 
-def configured(*paths: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_settings(*paths: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command the option `--config` and an option for each setting, and calls it with `resolved: Resolved`."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

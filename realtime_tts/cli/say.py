@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from realtime_tts.cli.options import MODEL_SETTINGS, configured
+from realtime_tts.cli.options import MODEL_SETTINGS, with_settings
 from realtime_tts.cli.terminal import print_status, run
 from realtime_tts.config.load import Resolved
 from realtime_tts.config.schema import MetricsSection, ModelSection, ServerConfig, ServerSection
@@ -20,7 +20,7 @@ from realtime_tts.errors import RealtimeTTSError
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 
-@configured(*MODEL_SETTINGS)
+@with_settings(*MODEL_SETTINGS)
 def say(
     resolved: Resolved,
     text: Annotated[str, typer.Argument(help="Text to speak; - reads standard input while it is written.")],

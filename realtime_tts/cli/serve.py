@@ -9,7 +9,7 @@ from typing import NoReturn
 import typer
 
 from realtime_tts import __version__
-from realtime_tts.cli.options import configured
+from realtime_tts.cli.options import with_settings
 from realtime_tts.cli.terminal import print_status, run
 from realtime_tts.config.load import Resolved
 from realtime_tts.config.schema import FLAGS, ServerConfig
@@ -19,7 +19,7 @@ from realtime_tts.server.auth import is_loopback
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-@configured(*FLAGS)
+@with_settings(*FLAGS)
 def serve(resolved: Resolved) -> None:
     """Start the server: WebSocket, HTTP API and demo page on one port.
 
@@ -34,7 +34,7 @@ def serve(resolved: Resolved) -> None:
     logs.configure(level=logging.level, json=logging.format == "json", log_text=logging.log_text)
     if resolved.unused:
         print_status(f"Not used: {', '.join(resolved.unused)}")
-    run(_serve(resolved.config))
+    run(serve_until_signal(resolved.config))
 
 
 def _require_authentication(config: ServerConfig) -> None:
@@ -50,7 +50,7 @@ def _require_authentication(config: ServerConfig) -> None:
     print_status(f"WARNING: everyone who can reach {host} can use this server: it requires no API key.")
 
 
-async def _serve(config: ServerConfig) -> None:
+async def serve_until_signal(config: ServerConfig) -> None:
     for number in SIGNALS:
         signal.signal(number, _exit_while_loading)
     from realtime_tts.cli.build import serving  # imports numpy and aiohttp, which `--help` does not need

@@ -1,4 +1,4 @@
-"""`realtime-tts say`: sends text as it comes, writes sound as it comes, and tells how the listener would have fared."""
+"""Speaking through a server: sends text as it arrives, writes audio as it arrives, and sums up its continuity."""
 
 import asyncio
 import codecs
@@ -21,13 +21,13 @@ STDIO = "-"
 
 
 class SayFailed(RealtimeTTSError):
-    """What was asked for was not said, or not all of it."""
+    """The text was not spoken, or not all of it."""
 
     code = "say_failed"
 
 
 async def text_source(text: str) -> AsyncIterator[str]:
-    """The text itself, or for `-` standard input in whatever pieces it comes."""
+    """The text itself, or for `-` standard input in the pieces in which it arrives."""
     if text != STDIO:
         yield text
         return
@@ -38,16 +38,16 @@ async def text_source(text: str) -> AsyncIterator[str]:
 
 
 async def speak(
-    url: str, pieces: AsyncIterator[str], output: Path, config: dict[str, Any], tell: Callable[[str], None]
+    url: str, pieces: AsyncIterator[str], output: Path, config: dict[str, Any], report: Callable[[str], None]
 ) -> str:
-    """Speaks one utterance into `output`; gives a line that sums it up.
+    """Speaks one utterance into `output`, and returns a line that sums it up.
 
-    Raises `SayFailed` where the server refuses, a sentence fails or no sound comes, and what `connect` raises.
+    Raises `SayFailed` if the server refuses, a sentence fails or there is no audio, and what `connect` raises.
     """
     clock = MonotonicClock()
     ledger = PlayoutLedger()
-    wishes = {name: value for name, value in config.items() if value is not None}
-    async with connect(url, **wishes) as session:
+    given = {name: value for name, value in config.items() if value is not None}
+    async with connect(url, **given) as session:
         started_s = clock.now_s()
         sending = asyncio.create_task(_send(session, pieces))
         failures: list[str] = []
@@ -58,7 +58,7 @@ async def speak(
                 async for event in session.utterance():
                     match event:
                         case AudioStart():
-                            tell(f"  {event.sentence_text}")
+                            report(f"  {event.sentence_text}")
                         case Audio():
                             now_s = clock.now_s()
                             audio_format = AudioFormat(Encoding.PCM, event.start.sample_rate)
@@ -68,27 +68,27 @@ async def speak(
                         case AudioDone(metrics=metrics, duration_ms=duration_ms):
                             rtf_wall_s += (metrics.rtf or 0.0) * duration_ms / 1000
                         case ServerWarning(message=message):
-                            tell(f"  ({message})")
+                            report(f"  ({message})")
                         case ServerError(message=message, sentence_index=None):
                             raise SayFailed(message)
                         case ServerError(message=message):
                             failures.append(message)
-                            tell(f"  Error: {message}")
+                            report(f"  Error: {message}")
                         case SessionDone():
                             server = event
         finally:
             sending.cancel()
-    report = ledger.report(started_at_s=started_s)
+    continuity = ledger.report(started_at_s=started_s)
     if failures:
         raise SayFailed(f"not everything could be spoken (failed: {len(failures)}); the last: {failures[-1]}")
-    if not report.packets:
+    if not continuity.packets:
         raise SayFailed("there was nothing to speak in this text")
-    return _summary(report, server, rtf_wall_s, output)
+    return _summary(continuity, server, rtf_wall_s, output)
 
 
 async def _send(session: ClientSession, pieces: AsyncIterator[str]) -> None:
     async for piece in pieces:
-        # The protocol takes any slice; this only keeps a long text within what one message may hold.
+        # Well below the limit of one message.  The protocol allows any division of the text.
         for start in range(0, len(piece), 16_384):
             await session.send_text(piece[start : start + 16_384])
     await session.done()
@@ -111,7 +111,7 @@ def _writer(output: Path) -> Any:
         def to_file(data: bytes, audio_format: AudioFormat) -> None:
             nonlocal file
             if file is None:
-                file = wave.open(str(output), "wb")  # noqa: SIM115 - opened with the first sound, closed below
+                file = wave.open(str(output), "wb")  # noqa: SIM115 - opened with the first audio, closed below
                 file.setnchannels(audio_format.channels)
                 file.setsampwidth(audio_format.bytes_per_sample)
                 file.setframerate(audio_format.sample_rate_hz)
@@ -123,13 +123,13 @@ def _writer(output: Path) -> Any:
             file.close()
 
 
-def _summary(report: ContinuityReport, server: SessionDone | None, wall_s: float, output: Path) -> str:
-    gaps = f"{report.underrun_count} gap{'' if report.underrun_count == 1 else 's'}"
-    first = "" if report.ttfp_s is None else f" · first sound after {report.ttfp_s * 1000:.0f} ms"
+def _summary(continuity: ContinuityReport, server: SessionDone | None, wall_s: float, output: Path) -> str:
+    gaps = f"{continuity.underrun_count} gap{'' if continuity.underrun_count == 1 else 's'}"
+    first = "" if continuity.ttfp_s is None else f" · first audio after {continuity.ttfp_s * 1000:.0f} ms"
     if server is not None and server.continuity.ttfa_ms is not None:
         first += f" (audible after {server.continuity.ttfa_ms:.0f} ms)"
     where = "standard output" if str(output) == STDIO else str(output)
     return (
-        f"{report.audio_s:.2f} s of speech in {where}{first} · RTF {wall_s / report.audio_s:.2f}"
-        f" · {gaps} (worst {report.max_underrun_s * 1000:.0f} ms)"
+        f"{continuity.audio_s:.2f} s of speech in {where}{first} · RTF {wall_s / continuity.audio_s:.2f}"
+        f" · {gaps} (longest {continuity.max_underrun_s * 1000:.0f} ms)"
     )
