@@ -128,7 +128,7 @@ async def ours(_encoding: Encoding) -> AsyncIterator[int]:
     clock, metrics = MonotonicClock(), Metrics()
     limits = ServerLimits(max_sessions=MAX_LISTENERS)
     server = Server(
-        PacedEngine(asyncio.get_running_loop()),
+        {"tone": PacedEngine(asyncio.get_running_loop())},
         clock,
         limits,
         ServerOptions(observer=metrics, metrics_text=metrics.text),

@@ -184,7 +184,7 @@ MISTAKES_IN_THE_ENVIRONMENT = {
 def test_a_mistake_in_the_environment_is_reported_with_its_variable() -> None:
     for (name, value), words in MISTAKES_IN_THE_ENVIRONMENT.items():
         with pytest.raises(InvalidSetting) as caught:
-            resolved(**{name: value})
+            resolve(config_file=None, environment={f"REALTIME_TTS_{name}": value}, flags={})
         assert words in caught.value.message, (name, value)
         assert f"REALTIME_TTS_{name}" in caught.value.message, (name, value)
 

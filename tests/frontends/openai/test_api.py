@@ -36,7 +36,8 @@ from realtime_tts.server.access import Refused
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.runner import Connection, Transport
 from realtime_tts.session.session import Session
-from realtime_tts.voices.store import References, VoiceLimits, VoiceStore
+from realtime_tts.voices.references import References
+from realtime_tts.voices.store import VoiceLimits, VoiceStore
 from tests.fakes import Gate as Held
 from tests.fakes import raises_for, slots, spoken_pcm, until, wrapped
 
