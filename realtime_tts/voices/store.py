@@ -22,7 +22,7 @@ from realtime_tts.audio.pcm import Float32
 from realtime_tts.audio.resample import StreamingResampler
 from realtime_tts.engine.api import Reference
 from realtime_tts.errors import InvalidConfig, UnknownVoice, VoiceExists, VoiceStoreFull
-from realtime_tts.session.messages import printable
+from realtime_tts.text.unicode import printable
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed
 from realtime_tts.audio.pcm import pcm_bytes
 from realtime_tts.cli.serve import serve_until_signal
 from realtime_tts.config.schema import ModelSection, ServerConfig, ServerSection
-from realtime_tts.session.protocol import STREAM_PATH
+from realtime_tts.frontends.native.messages import STREAM_PATH
 from tests.cli.conftest import Command
 from tests.fakes import spoken, until
 
