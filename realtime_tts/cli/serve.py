@@ -24,7 +24,7 @@ def serve(resolved: Resolved) -> None:
     """Start the server: WebSocket, HTTP API and demo page on one port.
 
     These and further settings can also be in a TOML file or in environment variables: `realtime-tts config` lists
-    them.  A flag overrides an environment variable, which overrides the file.
+    them, by the names in <...>.  A flag overrides an environment variable, which overrides the file.
 
     Ctrl-C stops the server at once; it sends every client an error first.  SIGTERM lets open sessions finish first.  A
     second signal ends the process immediately.

@@ -6,7 +6,6 @@ import copy
 import logging
 import sys
 import traceback
-from collections.abc import Iterator
 from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
@@ -45,16 +44,6 @@ _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))}
 def bind_session(session_id: str) -> None:
     """Adds `session_id` to every further line of this task and of the tasks that it starts."""
     _session_id.set(session_id)
-
-
-@contextlib.contextmanager
-def session_bound(session_id: str) -> Iterator[None]:
-    """Adds `session_id` to the lines of one block, for callbacks, which do not run in the session's task."""
-    token = _session_id.set(session_id)
-    try:
-        yield
-    finally:
-        _session_id.reset(token)
 
 
 def configure(

@@ -146,7 +146,7 @@ class Tracing:
         self._end_if_sent(sentence)
 
     def _on_cancel(self, request_id: str) -> None:
-        """Ends the span of a finished sentence, whose remaining audio is not sent.  Else its last event ends the span."""
+        """Ends the span of a finished sentence: its remaining audio is not sent.  Else its last event ends the span."""
         sentence = self._sentences.get(request_id)
         if sentence is not None and sentence.finished is not None:
             self._end(sentence, sentence.finished)

@@ -51,10 +51,10 @@ def written(*, as_json: bool = True, level: str = "info", log_text: bool = False
 
 def test_a_json_line_has_time_level_logger_and_fields() -> None:
     stream = written()
-    log.info("%d sessions", 3, extra={"places": 4})
+    log.info("%d sessions", 3, extra={"waiting": 4})
     (line,) = stream.lines
     assert line.pop("timestamp").endswith("Z")
-    assert line == {"level": "info", "logger": "realtime_tts.tests", "message": "3 sessions", "places": 4}
+    assert line == {"level": "info", "logger": "realtime_tts.tests", "message": "3 sessions", "waiting": 4}
 
 
 def test_a_console_line_has_no_colours_without_a_terminal() -> None:
@@ -90,14 +90,6 @@ async def test_the_lines_of_a_task_and_of_its_tasks_have_the_session_id() -> Non
     log.info("no session")
     found = sorted((line["message"], line.get("session_id", "-")) for line in stream.lines)
     assert found == [("inner", "a"), ("inner", "b"), ("no session", "-"), ("outer", "a"), ("outer", "b")]
-
-
-def test_a_callback_has_the_session_id_while_it_runs() -> None:
-    stream = written()
-    with logs.session_bound("a"), logs.session_bound("b"):
-        log.info("one")
-    log.info("two")
-    assert [line.get("session_id") for line in stream.lines] == ["b", None]
 
 
 def test_fields_with_private_values_are_withheld() -> None:

@@ -129,10 +129,10 @@ def test_the_stages_of_a_sentence_are_children_of_its_span(traces: Traces) -> No
 def test_every_sentence_has_one_span_and_none_stays_open(data: st.DataObject) -> None:
     traces = Traces()
     engine = FakeEngine()
-    traced: EngineHandle = ObservedEngine(engine, traces.tracing)
+    observed: EngineHandle = ObservedEngine(engine, traces.tracing)
     sentences = [request(number, stream="s") for number in range(4)]
     for each in sentences:
-        traced.send(Submit(each), nothing)
+        observed.send(Submit(each), nothing)
     for _ in range(data.draw(st.integers(0, 12))):
         number = data.draw(st.integers(0, 3))
         request_id = sentences[number].request_id
@@ -144,10 +144,10 @@ def test_every_sentence_has_one_span_and_none_stays_open(data: st.DataObject) ->
             case "fail" if request_id in engine.running:
                 engine.finish(number, SynthesisFailed("boom"))
             case "cancel":
-                traced.send(Cancel(request_id))
+                observed.send(Cancel(request_id))
             case "sent":
-                traced.send(AudioSent(request_id, data.draw(st.integers(0, 50_000)), lead_s=0.0))
-    traced.send(EndStream("s"))
+                observed.send(AudioSent(request_id, data.draw(st.integers(0, 50_000)), lead_s=0.0))
+    observed.send(EndStream("s"))
     assert traces.open == 0
     assert len(traces.named("sentence")) == 4
     traces.tracing.close()
@@ -165,21 +165,21 @@ def test_a_failure_is_reported_by_its_code_only(traces: Traces) -> None:
 
 def test_a_span_is_open_until_all_audio_is_sent(traces: Traces) -> None:
     engine = FakeEngine()
-    traced = ObservedEngine(engine, traces.tracing)
-    traced.send(Submit(request(0)), nothing)
+    observed = ObservedEngine(engine, traces.tracing)
+    observed.send(Submit(request(0)), nothing)
     engine.speak(0, spoken("Hello."))
     engine.finish(0)
     assert not traces.spans
-    traced.send(AudioSent("r0", len(spoken("Hello.")), lead_s=1.0))
+    observed.send(AudioSent("r0", len(spoken("Hello.")), lead_s=1.0))
     assert len(traces.named("sentence")) == 1
 
 
 def test_a_barge_in_ends_the_span_although_audio_is_unsent(traces: Traces) -> None:
     engine = FakeEngine()
-    traced = ObservedEngine(engine, traces.tracing)
-    traced.send(Submit(request(0)), nothing)
+    observed = ObservedEngine(engine, traces.tracing)
+    observed.send(Submit(request(0)), nothing)
     engine.speak(0, spoken("Hello."))
-    traced.send(Cancel("r0"))
+    observed.send(Cancel("r0"))
     assert [span.name for span in traces.spans][-1] == "sentence"
     assert traces.open == 0
 
@@ -209,10 +209,10 @@ def test_a_sentence_that_is_not_in_the_sample_is_ignored() -> None:
 
 def test_an_observed_engine_behaves_like_the_engine(traces: Traces) -> None:
     engine = FakeEngine()
-    traced = ObservedEngine(engine, traces.tracing)
-    assert traced.info is engine.info
-    assert traced.status() == engine.status()
-    traced.send(PlayoutEnd("s0", 3.0))
+    observed = ObservedEngine(engine, traces.tracing)
+    assert observed.info is engine.info
+    assert observed.status() == engine.status()
+    observed.send(PlayoutEnd("s0", 3.0))
     assert engine.commands == [PlayoutEnd("s0", 3.0)]
 
 

@@ -278,7 +278,7 @@ def damage(folder: Path, what: str) -> None:
     metadata = next(folder.glob("anna.json"))
     audio = next(folder.glob("anna.*.wav"))
     match what:
-        case "metadata cut":
+        case "metadata truncated":
             metadata.write_bytes(metadata.read_bytes()[:40])
         case "metadata emptied":
             metadata.write_bytes(b"")
@@ -290,7 +290,7 @@ def damage(folder: Path, what: str) -> None:
             metadata.write_bytes(metadata.read_bytes().replace(b'"version":1', b'"version":2'))
         case "no audio":
             audio.unlink()
-        case "audio cut":
+        case "audio truncated":
             audio.write_bytes(audio.read_bytes()[:-2])
         case "audio altered":
             data = bytearray(audio.read_bytes())
@@ -302,8 +302,8 @@ def damage(folder: Path, what: str) -> None:
 
 
 DAMAGES = [
-    "metadata cut", "metadata emptied", "another name", "a path for a name", "another version", "no audio",
-    "audio cut", "audio altered", "a folder",
+    "metadata truncated", "metadata emptied", "another name", "a path for a name", "another version", "no audio",
+    "audio truncated", "audio altered", "a folder",
 ]  # fmt: skip
 
 
