@@ -86,9 +86,9 @@ class PlayoutLedger:
         `text_starved` says that its text came only after the listener had run dry: then the wait is not an underrun.
         Raises ValueError where the time is before the packet before, the duration is negative, or either is not finite.
         """
-        if not (math.isfinite(duration_s) and duration_s >= 0):
+        if not 0.0 <= duration_s < math.inf:
             raise ValueError(f"a packet cannot last {duration_s} s")
-        if not math.isfinite(arrived_at_s):
+        if not -math.inf < arrived_at_s < math.inf:
             raise ValueError(f"a packet cannot come at {arrived_at_s} s")
         if self._playout_end_s is None:
             self._first_s = arrived_at_s

@@ -138,7 +138,7 @@ class Utterance:
 
     def on_audible(self, leading_silence_s: float | None) -> None:
         """Audio of a sentence that begins with `leading_silence_s` was sent; None while it is all silence."""
-        if self.ttfa_s is None and leading_silence_s is not None:
+        if leading_silence_s is not None:
             ttfp_s = self.ledger.report(started_at_s=self.began_s).ttfp_s
             self.ttfa_s = audible_after(ttfp_s, leading_silence_s)
 
