@@ -124,7 +124,7 @@ class PacedEngine:
 
 @asynccontextmanager
 async def ours(_encoding: Encoding) -> AsyncIterator[int]:
-    """The whole server but for its engine thread: door, access, session, encoder, metrics."""
+    """The whole server but for its engine thread: connection limits, middlewares, session, encoder, metrics."""
     clock, metrics = MonotonicClock(), Metrics()
     limits = ServerLimits(max_sessions=MAX_LISTENERS)
     server = Server(

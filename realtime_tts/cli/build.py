@@ -19,9 +19,10 @@ from realtime_tts.engine.observer import EngineObserver, EngineObservers, Observ
 from realtime_tts.ops import logs
 from realtime_tts.ops.metrics import Metrics
 from realtime_tts.server.access import AccessRules
+from realtime_tts.server.addresses import is_loopback
+from realtime_tts.server.api_keys import KeyStore
 from realtime_tts.server.app import Server, ServerLimits, ServerOptions, listening
-from realtime_tts.server.auth import KeyStore, is_loopback
-from realtime_tts.server.connection_limits import tls_context
+from realtime_tts.server.tls import tls_context
 from realtime_tts.session.observer import NoObserver
 from realtime_tts.voices.download import FetchPolicy, fetch
 from realtime_tts.voices.references import References
@@ -119,9 +120,10 @@ def _server(
         voices=store,
         voice_aliases=config.http.voice_aliases,
         metrics_text=None if metrics is None else metrics.text,
-        on_refused=None if metrics is None else metrics.rejected,
         scheduler=config.engine.scheduler,
     )
+    if metrics is not None:
+        options = replace(options, on_refused=metrics.rejected)
     server = Server(engines, clock, limits, options)
     if metrics is not None:
         metrics.watch_sessions(lambda: server.active_sessions)

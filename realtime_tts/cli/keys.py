@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from realtime_tts.cli.terminal import print_status
-from realtime_tts.server.auth import KeyStore, generate_key, key_line
+from realtime_tts.server.api_keys import KeyStore, generate_key, key_line
 
 
 def key(

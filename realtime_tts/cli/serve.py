@@ -14,7 +14,7 @@ from realtime_tts.cli.terminal import print_status, run
 from realtime_tts.config.load import Resolved
 from realtime_tts.config.schema import FLAGS, ServerConfig
 from realtime_tts.ops import logs
-from realtime_tts.server.auth import is_loopback
+from realtime_tts.server.addresses import is_loopback
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -83,7 +83,7 @@ Command: TypeAlias = EngineCommand | FetchReference
 class Quota(TypingProtocol):
     """A limit of the characters that a client may have spoken."""
 
-    def take(self, characters: int) -> None:
+    def charge(self, characters: int) -> None:
         """Counts them.  Raises a `RealtimeTTSError` if they are more than is left; then none are counted."""
         ...
 
@@ -291,7 +291,7 @@ class Session:
         if context.writing is None:
             self._check_may_begin()
         if self._quota is not None:
-            self._quota.take(len(text))
+            self._quota.charge(len(text))
         self._open()
         if context.writing is None:
             yield from self._begin_utterance(context, now_s)

@@ -37,7 +37,7 @@ from realtime_tts.engine.models import tone
 from realtime_tts.engine.scheduling.policy import SCHEDULERS
 from realtime_tts.errors import CannotListen, InvalidConfig, ModelNotUsable, OperatorError
 from realtime_tts.frontends.native.messages import STREAM_PATH
-from realtime_tts.server import auth
+from realtime_tts.server.api_keys import key_line
 from realtime_tts.session.limits import SessionLimits
 
 TONE = ModelSection(name=("tone",))
@@ -151,6 +151,25 @@ async def test_a_compared_scheduler_has_its_own_engine_and_its_own_metrics() -> 
     assert engine_threads() <= before
 
 
+async def spoken_bytes(url: str, model: str) -> int:
+    async with connect(url, model=model) as session:
+        await session.send_text("Hello world.")
+        await session.done()
+        return sum(len(event.data) for event in [e async for e in session.utterance()] if isinstance(event, Audio))
+
+
+@pytest.mark.slow
+@pytest.mark.model
+async def test_a_server_speaks_with_every_model() -> None:
+    models = ModelSection(name=("tone", "kokoro"), options={"kokoro.threads": 1})
+    async with serving(on_free_port(model=models, engine=COMPARING), no_report) as (url, _server):
+        for model in ("tone", "kokoro", "tone@policy_c"):
+            assert await spoken_bytes(url, model), model
+        text = (await get(f"{url}/metrics"))[1]
+    engines = set(re.findall(r'stage_batch_size_count\{engine="(.*?)"', text))
+    assert engines == {"tone", "kokoro", "tone@policy_c"}
+
+
 async def test_if_an_engine_does_not_start_the_others_are_stopped() -> None:
     def fail(line: str) -> None:
         if "policy_c" in line:
@@ -194,7 +213,7 @@ async def test_quick_checks_come_before_the_model_is_loaded(tmp_path: Path) -> N
 
 
 def test_keys_come_from_a_file_or_from_a_setting_or_there_are_none(tmp_path: Path) -> None:
-    (tmp_path / "keys").write_text(f"# ours\n{auth.key_line('me', KEY)}\n")
+    (tmp_path / "keys").write_text(f"# ours\n{key_line('me', KEY)}\n")
     for section in (AuthSection(key_file=tmp_path / "keys"), AuthSection(keys=Secret(f"me={KEY}"))):
         store = key_store(section)
         assert store is not None

@@ -2,7 +2,7 @@
 
 import re
 
-from realtime_tts.server.auth import KeyStore
+from realtime_tts.server.api_keys import KeyStore
 from realtime_tts.server.rate_limit import QuotaLimits
 from tests.cli.conftest import Command
 
