@@ -203,7 +203,7 @@ async def _run(args: argparse.Namespace) -> Tally:
     async with AsyncExitStack() as stack:
         url = args.url
         if url is None:
-            model = ModelSection(name="tone", options={"profile": args.profile})
+            model = ModelSection(name=("tone",), options={"profile": args.profile})
             config = ServerConfig(server=ServerSection(port=0), model=model)
             url, _server = await stack.enter_async_context(serving(config, silently))
         return await measure(url, args.cancels, args.connections, args.seed)
