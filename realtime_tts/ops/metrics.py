@@ -9,7 +9,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from realtime_tts.clock import Clock
 from realtime_tts.engine.api import EngineStatus
-from realtime_tts.engine.executors.thread import Launch
+from realtime_tts.engine.executor import Launch
 from realtime_tts.session.messages import AudioDone, SessionDone
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -155,7 +155,7 @@ class Metrics:
             "engine_requests_waiting": ("Of those, the ones that wait for a place.", lambda: status().waiting_requests),
             "engine_places": (
                 "Listeners that can be kept in sound at once; NaN where all are let in.",
-                lambda: float("nan") if (places := status().places) is None else places,
+                lambda: float("nan") if (capacity := status().capacity) is None else capacity,
             ),
         }
         for name, (what, value) in kinds.items():
@@ -205,7 +205,7 @@ class Metrics:
     # -- EngineObserver: on the engine's thread ------------------------------------------------------------------------
 
     def on_batch(self, launch: Launch, seconds: float, queue_depth: int) -> None:
-        name = launch.stage.name
+        name = launch.stage
         figures = self._stages.get(name)
         if figures is None:
             figures = self._stages[name] = StageFigures(

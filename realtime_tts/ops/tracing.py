@@ -29,7 +29,7 @@ from realtime_tts.engine.api import (
     Submit,
     SynthesisRequest,
 )
-from realtime_tts.engine.executors.thread import Launch
+from realtime_tts.engine.executor import Launch
 
 EXPORT_S = 2
 """How long a collector may take; and so also how long a server that ends waits for one that is away."""
@@ -100,7 +100,7 @@ class Tracing:
                 sentence = self._sentences.get(row.request.request_id)
                 if sentence is None:
                     continue
-                period = sentence.stages.setdefault(launch.stage.name, Period(end_s - seconds, end_s))
+                period = sentence.stages.setdefault(launch.stage, Period(end_s - seconds, end_s))
                 period.end_s = end_s
                 period.busy_s += seconds
                 period.batches += 1

@@ -6,7 +6,7 @@ import secrets
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 from aiohttp import hdrs, web
 
@@ -361,8 +361,8 @@ class Server:
                 "active_sessions": self.active_sessions,
                 "active_requests": status.active_requests,
                 "waiting_requests": status.waiting_requests,
-                "places": status.places,
-                "costs": None if status.costs is None else asdict(status.costs),
+                "places": status.capacity,
+                "costs": None if status.costs is None else status.costs.report(),
             },
             status=200 if ready else 503,
         )
