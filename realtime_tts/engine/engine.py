@@ -236,9 +236,7 @@ class Engine:
         progress.input_complete = before.finished
         if state.stages[index + 1].opened:  # else it may still restart, and get them again
             before.output.drop_before(progress.consumed)
-        return StageInput(
-            state.request, values, upstream_complete=before.finished, handoff=before.handoff, retry=retry
-        )
+        return StageInput(state.request, values, upstream_complete=before.finished, handoff=before.handoff, retry=retry)
 
     def _chunk_input(self, state: RequestState, row: Candidate) -> StageInput:
         source = state.source

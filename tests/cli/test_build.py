@@ -112,10 +112,10 @@ def engine_threads() -> set[threading.Thread]:
 async def test_a_compared_scheduler_has_an_engine_of_its_own_and_its_sessions_count_like_all() -> None:
     before, told = engine_threads(), list[str]()
     async with serving(on_free_port(engine=COMPARING), told.append) as (url, server):
-        assert len(engine_threads() - before) == 2 * len({"engine", *(stage.lane for stage in tone.build().stages)})
+        assert len(engine_threads() - before) == 2 * len({"engine", *tone.build().lanes})
         assert json.loads((await get(f"{url}/v1/demo"))[1]) == {"schedulers": ["deadline", "policy_c"], "clones": False}
-        admits = {name: engine.status().places is not None for name, engine in server._engines.items()}
-        assert admits == {name: SCHEDULERS[name].admits for name in ("deadline", "policy_c")}
+        limited = {name: engine.status().capacity is not None for name, engine in server._engines.items()}
+        assert limited == {name: SCHEDULERS[name].admission for name in ("deadline", "policy_c")}
         stream = f"{url.replace('http', 'ws')}{STREAM_PATH}?scheduler=policy_c"
         async with websockets.asyncio.client.connect(stream, proxy=None) as socket:
             for message in ({"type": "input.text", "text": "Hello."}, {"type": "input.done"}):
@@ -151,7 +151,7 @@ async def test_a_port_that_is_taken_ends_all_engines() -> None:
         with pytest.raises(CannotListen):
             async with serving(on_free_port(server=taken, engine=COMPARING), quiet):
                 pass
-        assert len(engine_threads() - before) == len({"engine", *(stage.lane for stage in tone.build().stages)})
+        assert len(engine_threads() - before) == len({"engine", *tone.build().lanes})
 
 
 async def test_what_is_wrong_is_told_before_the_model_is_loaded(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from realtime_tts.clock import VirtualClock
 from realtime_tts.engine.api import EngineStatus, Submit
-from realtime_tts.engine.executors.thread import Launch
+from realtime_tts.engine.executor import Launch
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import StageInput
 from realtime_tts.ops.metrics import CONTENT_TYPE, MAX_REASONS, THRESHOLDS_MS, Metrics
@@ -96,7 +96,7 @@ def utterance(
 
 
 def launch(rows: int) -> Launch:
-    return Launch(tone.build().stages[0], tuple(StageInput(request(number)) for number in range(rows)))
+    return Launch("talker", "talker", tuple(StageInput(request(number)) for number in range(rows)))
 
 
 def test_every_promised_metric_is_there_under_our_prefix() -> None:

@@ -33,6 +33,7 @@ from realtime_tts.engine.stage import Model, Stage, StageSpec
 from realtime_tts.errors import ModelNotUsable
 
 __all__ = [
+    "FRAMES_PER_CHARACTER",
     "PROFILES",
     "SAMPLES_PER_FRAME",
     "SAMPLE_RATE_HZ",
@@ -64,6 +65,11 @@ PROFILES = {
 as vLLM-Omni has it (~69), the same with a vocoder that keeps state, and everything in CUDA graphs (~288)."""
 
 
+def wait_cost_s(seconds: float) -> None:
+    if seconds > 0.0:  # sleeping for 0 s gives the processor to other processes, which costs up to a millisecond
+        sleep_s(seconds)
+
+
 def info(*, reads_ahead: bool = False, thinker: bool = False) -> ModelInfo:
     return ModelInfo(
         name="tone",
@@ -88,11 +94,11 @@ def build(
     reads_ahead: bool = False,
     thinker: bool = False,
     thinker_costs: ThinkerCosts | None = None,
-    wait_s: Callable[[float], None] = sleep_s,
+    wait_s: Callable[[float], None] = wait_cost_s,
 ) -> Model:
     """`profile` names costs and batch of `PROFILES`; `costs` and `decode_batch` replace them.
 
-    `shared_lane` puts all stages on one device; `replicas` is the number of Talkers and Code2Wavs; `reads_ahead` has it
+    `shared_lane` puts the stages on one device; `replicas` is the number of Talkers and Code2Wavs; `reads_ahead` has it
     speak sentences whose end has not arrived; `thinker` has it speak an answer to the text, which a Thinker writes;
     `wait_s` is how a step spends its cost.
     """
@@ -101,10 +107,9 @@ def build(
     usual_costs, usual_batch = PROFILES[profile]
     costs = costs or usual_costs
     thinking = thinker_costs or ThinkerCosts()
-    lane = "talker" if shared_lane else "code2wav"
-    specs = (
+    specs: tuple[StageSpec, ...] = (
         StageSpec("talker", "talker", max_batch, replicas),
-        StageSpec("code2wav", lane, decode_batch or usual_batch, replicas),
+        StageSpec("code2wav", "talker" if shared_lane else "code2wav", decode_batch or usual_batch, replicas),
     )
     stages: dict[str, tuple[Stage, ...]] = {
         "talker": tuple(Talker(costs, wait_s, after_thinker=thinker) for _ in range(replicas)),
@@ -112,8 +117,7 @@ def build(
     }
     upstream: tuple[UpstreamCosts, ...] = ()
     if thinker:
-        alone = not (shared_lane and replicas == 1)
-        specs = (StageSpec("thinker", "thinker" if alone else "talker", max_batch), *specs)
+        specs = (StageSpec("thinker", "talker" if shared_lane and replicas == 1 else "thinker", max_batch), *specs)
         stages["thinker"] = (Thinker(thinking, wait_s),)
         upstream = (
             UpstreamCosts(
