@@ -1,11 +1,11 @@
-"""Does any input crash, hang, or break a promise?  Coverage-guided, by atheris (`pip install 'realtime-tts[fuzz]'`).
+"""Coverage-guided fuzzing of the parsers and the session, with atheris (`pip install 'realtime-tts[fuzz]'`).
 
-  python -m bench.fuzz messages    any bytes as a client's frame: a message or a typed error
-  python -m bench.fuzz text        any text, cut anywhere: the same sentences, from the same places
-  python -m bench.fuzz session     any frames, engine events and times: every sentence that begins also ends
+  python -m bench.fuzz messages    any bytes as a frame from the client: a message or a typed error
+  python -m bench.fuzz text        any text, split anywhere: the same sentences, from the same positions
+  python -m bench.fuzz session     any frames, engine events and times: every started sentence also ends
 
---seconds bounds the run; a crash, an input of more than --timeout seconds and a growing memory are failures, and the
-input that did it is written to a file.  What follows `--` is for libFuzzer.
+--seconds bounds the run; a crash, an input of more than --timeout seconds and memory growth are failures, and the
+input is written to a file.  Arguments after `--` are passed to libFuzzer.
 """
 
 import argparse
