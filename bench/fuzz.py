@@ -8,7 +8,6 @@
 input is written to a file.  Arguments after `--` are passed to libFuzzer.
 """
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -18,16 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from bench.options import make_parser
 from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished, Submit, Word, WordsReady
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import RealtimeTTSError, SynthesisFailed
-from realtime_tts.session.dialogue import Outgoing
+from realtime_tts.frontends.native.decode import decode
+from realtime_tts.frontends.native.encode import NativeEncoder
+from realtime_tts.frontends.native.messages import CLIENT_MESSAGES, encode
+from realtime_tts.session.events import AudioChunk, AudioEnd, Closed, SentenceDone, SentenceStarted, SessionEvent
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.messages import CLIENT_MESSAGES, decode_client_message, encode
-from realtime_tts.session.outputs import Close, Command
-from realtime_tts.session.session import Session
-from realtime_tts.session.telling import message_of
-from realtime_tts.session.utterance import SendAudio, SendSentenceDone, SendStart
+from realtime_tts.session.session import Command, Session
 from realtime_tts.text.cleaner import TextCleaner, TextFilter
 from realtime_tts.text.pronunciations import Pronunciations
 from realtime_tts.text.splitter import Sentence, SentenceSplitter
@@ -40,20 +39,20 @@ INFO = tone.info()
 
 
 def messages(data: Any) -> None:
-    frame = data.ConsumeBytes(MAX_INPUT_BYTES).decode("utf-8", "replace")
+    frame = data.ConsumeBytes(MAX_INPUT_BYTES)
     with suppress(RealtimeTTSError):
-        decode_client_message(frame)
+        decode(frame, is_binary=False, max_message_bytes=MAX_INPUT_BYTES)
 
 
 def text(data: Any) -> None:
     filters = frozenset(each for each in FILTERS if data.ConsumeBool())
     language = LANGUAGES[data.ConsumeIntInRange(0, len(LANGUAGES) - 1)]
-    cuts = [data.ConsumeIntInRange(0, 40) for _ in range(data.ConsumeIntInRange(0, 12))]
+    sizes = [data.ConsumeIntInRange(0, 40) for _ in range(data.ConsumeIntInRange(0, 12))]
     received = data.ConsumeUnicode(MAX_INPUT_BYTES)
-    whole, sliced = _sentences([received], filters, language), _sentences(_slices(received, cuts), filters, language)
-    assert whole == sliced, f"cut at {cuts}: {whole} became {sliced}"
+    whole, sliced = _sentences([received], filters, language), _sentences(_slices(received, sizes), filters, language)
+    assert whole == sliced, f"split at {sizes}: {sliced} differs from {whole}"
     ends = [0, *(offset for _, span in whole for offset in span)]
-    assert ends == sorted(ends), f"sentences do not come in order: {ends}"
+    assert ends == sorted(ends), f"sentences are not in order: {ends}"
     assert ends[-1] <= len(received)
     if not filters:
         dropped = "".join(received.split())
@@ -62,11 +61,11 @@ def text(data: Any) -> None:
         Pronunciations({"a": "b", "SQL": "sequel"}).respell(sentence)
 
 
-def _slices(received: str, cuts: list[int]) -> list[str]:
+def _slices(received: str, sizes: list[int]) -> list[str]:
     slices = []
-    for cut in cuts:
-        slices.append(received[:cut])
-        received = received[cut:]
+    for size in sizes:
+        slices.append(received[:size])
+        received = received[size:]
     return [*slices, received]
 
 
@@ -80,13 +79,14 @@ def _sentences(slices: list[str], filters: frozenset[TextFilter], language: str)
     return [(each.text, (cleaner.source(each.start), cleaner.source_end(each.end))) for each in found]
 
 
-class _Rig:
-    """A session whose client and engine do whatever the data says."""
+class _SessionHarness:
+    """A session whose client and engine are controlled by the data."""
 
     def __init__(self, data: Any) -> None:
         self.data = data
         limits = SessionLimits(max_contexts=3, max_pending_chars=4000, max_utterance_chars=8000)
-        self.session = Session("sid", INFO, limits, now_s=0.0, expires_at=0.0)
+        self.session = Session("sid", {"tone": INFO}, limits, now_s=0.0, expires_at_unix_s=0.0)
+        self.encoder = NativeEncoder("sid")
         self.now_s = 0.0
         self.running: list[str] = []
         self.open = 0
@@ -95,12 +95,20 @@ class _Rig:
     def do(self, commands: list[Command]) -> None:
         self.running += [command.request.request_id for command in commands if isinstance(command, Submit)]
 
+    def receive(self, frame: str) -> None:
+        try:
+            item = decode(frame.encode("utf-8", "surrogatepass"), is_binary=False, max_message_bytes=256 * 1024)
+        except RealtimeTTSError as error:
+            self.do(self.session.reject(error, self.now_s))
+        else:
+            self.do(self.session.receive(item, self.now_s))
+
     def step(self) -> None:
         match self.data.ConsumeIntInRange(0, 6):
             case 0:
-                self.do(self.session.receive(self.data.ConsumeUnicode(60), self.now_s))
+                self.receive(self.data.ConsumeUnicode(60))
             case 1 | 2:
-                self.do(self.session.receive(self._message(), self.now_s))
+                self.receive(self._message())
             case 3:
                 self._engine()
             case 4:
@@ -141,48 +149,48 @@ class _Rig:
                 self.do(self.session.on_engine(RequestFinished(request_id, reason, error=error), self.now_s))
 
     def send_all(self) -> None:
-        while (output := self.session.next()) is not None:
-            self._send(output)
+        while (event := self.session.next()) is not None:
+            self._send(event)
 
-    def _send(self, output: Outgoing | None) -> None:
-        match output:
-            case None:
-                return
-            case Close(code=code):
-                self.close_code = code
-                return
-            case SendAudio():
-                assert self.open, "sound outside of a sentence"
-                self.do(self.session.on_audio_sent(output, self.now_s))
-            case _:
-                encode(message_of(output, "sid"))
-        if isinstance(output, SendStart):
+    def _send(self, event: SessionEvent | None) -> None:
+        if event is None:
+            return
+        if isinstance(event, Closed):
+            self.close_code = event.code
+        elif isinstance(event, AudioChunk | AudioEnd):
+            assert self.open, "audio outside of a sentence"
+        elif isinstance(event, SentenceStarted):
             self.open += 1
-        elif isinstance(output, SendSentenceDone):
+        elif isinstance(event, SentenceDone):
             self.open -= 1
-            self.do(self.session.on_sentence_sent(output.job, self.now_s))
+        for frame in self.encoder.encode(event):
+            if frame.audio_s:
+                self.do(self.session.on_audio_sent(event, frame.audio_s, self.now_s))
+            if not self.session.wants(event):
+                break
+        self.do(self.session.on_event_sent(event, self.now_s))
 
 
 def session(data: Any) -> None:
-    rig = _Rig(data)
+    harness = _SessionHarness(data)
     while data.remaining_bytes():
-        rig.step()
-    if not rig.session.closed:
-        rig.do(rig.session.receive('{"type":"session.close"}', rig.now_s))
-        rig.send_all()
-        while rig.running and not rig.session.closed:
-            finished = RequestFinished(rig.running.pop(0), FinishReason.COMPLETE)
-            rig.do(rig.session.on_engine(finished, rig.now_s))
-            rig.send_all()
-    rig.send_all()
-    assert rig.session.closed, "it never comes to its end"
-    assert rig.close_code != 1000 or rig.open == 0, "a sentence has begun and not ended"
+        harness.step()
+    if not harness.session.closed:
+        harness.receive('{"type":"session.close"}')
+        harness.send_all()
+        while harness.running and not harness.session.closed:
+            finished = RequestFinished(harness.running.pop(0), FinishReason.COMPLETE)
+            harness.do(harness.session.on_engine(finished, harness.now_s))
+            harness.send_all()
+    harness.send_all()
+    assert harness.session.closed, "the session does not end"
+    assert harness.close_code != 1000 or harness.open == 0, "a sentence was started and not ended"
 
 
 def _example(kind: str) -> str:
-    """A message with all its fields, to begin from."""
+    """A message with all its fields, as a seed."""
     fields = CLIENT_MESSAGES[kind].__struct_fields__
-    return encode({"type": kind, **{name: name for name in fields if name != "unknown"}}).decode()
+    return encode({"type": kind, **{name: name for name in fields}}).decode()
 
 
 EXAMPLES = {
@@ -198,12 +206,12 @@ TARGETS: dict[str, Callable[[Any], None]] = {"messages": messages, "text": text,
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser("bench.fuzz", __doc__)
     parser.add_argument("target", choices=TARGETS)
-    parser.add_argument("--seconds", type=int, default=600, help="[default: %(default)s]")
-    parser.add_argument("--timeout", type=int, default=5, help="for one input, in seconds  [default: %(default)s]")
-    parser.add_argument("--rss-mb", type=int, default=1024, help="most memory  [default: %(default)s]")
-    parser.add_argument("libfuzzer", nargs="*", help="further arguments")
+    parser.add_argument("--seconds", type=int, default=600, help="duration of the run")
+    parser.add_argument("--timeout", type=int, default=5, help="for one input, in seconds")
+    parser.add_argument("--rss-mb", type=int, default=1024, help="memory limit")
+    parser.add_argument("libfuzzer", nargs="*", help="arguments of libFuzzer")
     args = parser.parse_args(arguments)
     try:
         import atheris
@@ -211,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("Error: atheris is not installed: pip install 'realtime-tts[fuzz]'\n")
         return 2
     target = TARGETS[args.target]
-    options = [
+    limits = [
         f"-max_total_time={args.seconds}",
         f"-timeout={args.timeout}",
         f"-rss_limit_mb={args.rss_mb}",
@@ -223,9 +231,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         seeds = Path(folder)
         for number, example in enumerate(EXAMPLES[args.target]):
             (seeds / str(number)).write_bytes(example.encode())
-        command = [sys.argv[0], *options, *args.libfuzzer, folder]
+        command = [sys.argv[0], *limits, *args.libfuzzer, folder]
         atheris.Setup(command, lambda raw: target(atheris.FuzzedDataProvider(raw)))
-        atheris.Fuzz()  # leaves the process when it is done
+        atheris.Fuzz()  # ends the process
     return 0
 
 

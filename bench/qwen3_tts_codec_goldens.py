@@ -40,7 +40,7 @@ def reference_codec() -> Any:
 
 
 def decoder(codec: Any) -> dict[str, npt.NDArray[Any]]:
-    """The whole stream at once, and with the reference's windows; in double precision, so that only our rounding shows."""
+    """The whole stream at once, and with the reference's windows; in double precision, without its rounding."""
     double = deepcopy(codec.decoder).double()
     codes = torch.from_numpy(make.codes(make.DECODED_FRAMES, make.CODES_SEED).T[None])
     whole = double(codes)[0, 0].float().numpy()
@@ -122,9 +122,8 @@ def speaker() -> dict[str, npt.NDArray[Any]]:
 def save(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
-            with archive.open(
-                zipfile.ZipInfo(f"{name}.npy"), "w"
-            ) as file:  # without a date, so that the bytes are reproducible
+            # Without a date, so that the bytes are reproducible.
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as file:
                 np.lib.format.write_array(file, array)
     print(f"{path.name}: {path.stat().st_size} bytes")
 

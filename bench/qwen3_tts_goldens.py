@@ -198,7 +198,7 @@ TEXTS = (
 
 
 def _record_tokens(tiktoken: Path) -> None:
-    """`tokens.json`: ids of TEXTS with both rules for splitting words, and the part of the vocabulary that they need."""
+    """`tokens.json`: ids of TEXTS with both rules for splitting words, and the required part of the vocabulary."""
     from transformers import AutoTokenizer
 
     ranks = {base64.b64decode(t): int(r) for t, r in (line.split() for line in tiktoken.read_bytes().splitlines())}

@@ -3,8 +3,8 @@
     python -m bench.qwen3_tts_vs_reference --reference-python path/to/its/venv/bin/python
 
 Writes a random model of a size that this machine can run, lets ours and the reference (PyPI `qwen-tts`, in a process
-of its own, loaded once) speak in alternation, and reports medians.  Ours is the Talker and Code2Wav in a small loop with
-continuous batching, without a server; the reference is its `generate_custom_voice`, with a list of texts for a batch.
+of its own, loaded once) speak in alternation, and reports medians.  Ours is the Talker and Code2Wav in a small loop
+with continuous batching, without a server; the reference is its `generate_custom_voice`, with a list of texts for a batch.
 The reference returns no audio before all of it is made, so its first audio is its end.
 """
 

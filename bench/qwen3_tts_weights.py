@@ -39,12 +39,12 @@ SIZES = {
     "0.6B": Size(1024, 28, 16, 8, 128, 5, 1024, 512, 8, 1536),
     "1.7B": Size(2048, 28, 16, 8, 128, 5, 1024, 512, 8, 1536, predictor_hidden=1024),
 }
-"""`half` and `quarter` divide the width and depth of the 0.6B.  `0.6B` and `1.7B` have the published shapes, but a small
-vocabulary."""
+"""`half` and `quarter` divide the width and depth of the 0.6B.  `0.6B` and `1.7B` have the published shapes, but a
+small vocabulary."""
 
 
 def write_model(directory: Path, size: Size) -> None:
-    """Writes a CustomVoice model that never ends by itself, so that every request has the requested number of frames."""
+    """Writes a CustomVoice model that never ends by itself, so that every request has all of its frames."""
     make_checkpoint.make_checkpoint(directory, make_checkpoint.RECIPES["custom_voice_small"])
     path = directory / "config.json"
     config = json.loads(path.read_text("utf-8"))

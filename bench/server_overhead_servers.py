@@ -37,9 +37,9 @@ from realtime_tts.engine.api import (
     SynthesisRequest,
 )
 from realtime_tts.engine.models import tone
+from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.ops.metrics import Metrics
 from realtime_tts.server.app import Server, ServerLimits, ServerOptions, listening
-from realtime_tts.session.protocol import STREAM_PATH
 
 KINDS = ("ours", "aiohttp", "raw")
 CHUNK_SAMPLES = tone.SAMPLES_PER_FRAME

@@ -6,6 +6,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from realtime_tts.clock import VirtualClock
 from realtime_tts.errors import QuotaExceeded
+from realtime_tts.frontends.native.messages import PROTOCOL, STREAM_PATH
 from realtime_tts.server.access import (
     HEALTH_PATHS,
     METRICS_PATH,
@@ -17,7 +18,6 @@ from realtime_tts.server.access import (
     problem,
 )
 from realtime_tts.server.auth import TOKEN_PROTOCOL, KeyStore, TokenStore, generate_key, key_line
-from realtime_tts.session.protocol import PROTOCOL, STREAM_PATH
 
 KEY = generate_key()
 KEYS = KeyStore.from_lines([key_line("one", KEY)])

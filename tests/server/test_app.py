@@ -24,11 +24,11 @@ from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model
 from realtime_tts.errors import CannotListen
+from realtime_tts.frontends.native.messages import PROTOCOL
 from realtime_tts.server.app import Server, ServerLimits, ServerOptions, listening
 from realtime_tts.server.connection_limits import DoorLimits
 from realtime_tts.server.static_files import demo_folder
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.protocol import PROTOCOL
 from realtime_tts.voices.store import VoiceStore
 from tests.base_client import base_client, ws_url
 from tests.fakes import Gate, spoken_pcm, until, wrapped

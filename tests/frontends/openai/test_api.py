@@ -33,8 +33,9 @@ from realtime_tts.engine.stage import Model, StageInput
 from realtime_tts.errors import Overloaded, RealtimeTTSError
 from realtime_tts.frontends.openai.api import HttpApi, HttpLimits, add_routes
 from realtime_tts.server.access import Refused
+from realtime_tts.session.frontend import FrontEnd
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.runner import Connection, Transport
+from realtime_tts.session.runner import SessionRunner
 from realtime_tts.session.session import Session
 from realtime_tts.voices.store import References, VoiceLimits, VoiceStore
 from tests.fakes import Gate as Held
@@ -50,20 +51,24 @@ class Places:
 
     def __init__(self, engine: EngineThread, limits: SessionLimits, references: References) -> None:
         self.refusal: Exception | None = None
-        self.connections: set[Connection] = set()
+        self.connections: set[SessionRunner] = set()
         self.sessions = 0
         self._engine = engine
         self._limits = limits
         self._references = references
 
     @asynccontextmanager
-    async def open_session(self, _request: web.Request, transport: Transport) -> AsyncIterator[Connection]:
+    async def open_session(self, _request: web.Request, front_end: FrontEnd) -> AsyncIterator[SessionRunner]:
         if self.refusal is not None:
             raise self.refusal
         clock = MonotonicClock()
         self.sessions += 1
-        session = Session(f"s{self.sessions}", self._engine.info, self._limits, now_s=clock.now_s(), expires_at=0.0)
-        connection = Connection(transport, self._engine, session, clock, self._limits, fetch_reference=self._references)
+        info = self._engine.info
+        session = Session(
+            f"s{self.sessions}", {info.name: info}, self._limits, now_s=clock.now_s(), expires_at_unix_s=0.0
+        )
+        engines = {info.name: self._engine}
+        connection = SessionRunner(front_end, engines, session, clock, self._limits, fetch_reference=self._references)
         self.connections.add(connection)
         try:
             yield connection
