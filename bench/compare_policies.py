@@ -12,10 +12,9 @@ is in requests per second (--rate), since the capacity of this machine is not kn
 
 import argparse
 import asyncio
-import re
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -25,6 +24,7 @@ from bench.listeners import Load, LoadPlan
 from bench.load import progress_line
 from bench.options import positive
 from bench.results import Run
+from bench.server_process import HOST, Command, NotStarted, free_port, running
 from bench.summary import Summary, ms
 from bench.tables import run_text
 from bench.texts import pick_text
@@ -34,44 +34,37 @@ from realtime_tts.engine.models import tone
 from realtime_tts.engine.scheduling.policy import SCHEDULERS
 
 OURS = "deadline"
-START_TIMEOUT_S = 60.0
 AGREEMENT = 0.15
 """Relative difference between live and simulated TTFP that counts as agreement."""
 
 
-@asynccontextmanager
-async def server(arguments: Sequence[str]) -> AsyncIterator[str]:
-    """A server in its own process, on a free port; yields its URL and stops it at the end."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "realtime_tts", "serve", "--port", "0", *arguments, stderr=asyncio.subprocess.PIPE
-    )
-    assert process.stderr is not None
-    output = b""
-    try:
-        async with asyncio.timeout(START_TIMEOUT_S):
-            while not (found := re.search(rb"listening on (\S+)", output)):
-                line = await process.stderr.readline()
-                if not line:
-                    raise RuntimeError(f"the server did not start: {output.decode('utf-8', 'replace')}")
-                output += line
-        yield found[1].decode()
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.communicate()
-
-
 async def measure(policy: str, args: argparse.Namespace, arrivals: Sequence[trace.Arrival], number: int) -> Run:
     """One policy under the trace, on a live server."""
-    flags = ["--model", args.model, "--scheduler", policy, "--max-wait", str(args.max_wait), "--max-sessions", "4096"]
+    port = free_port()
+    command = [sys.executable, "-m", "realtime_tts", "serve", "--port", str(port)]
+    command += [
+        "--model",
+        args.model,
+        "--scheduler",
+        policy,
+        "--max-wait",
+        str(args.max_wait),
+        "--max-sessions",
+        "4096",
+    ]
     if args.model == "tone":
-        flags += ["--set", f"profile={args.profile}", "--set", f"shared_lane={'true' if args.shared else 'false'}"]
-    async with server(flags) as url:
-        # A connection for every request: for the server each is a separate listener.
-        plan = LoadPlan(
-            url=url, duration_s=args.duration, drain_s=args.drain, arrivals=tuple(arrivals), keep_connections=False
-        )
-        outcomes = await Load(plan, MonotonicClock()).run(progress=progress_line)
+        command += ["--set", f"profile={args.profile}", "--set", f"shared_lane={'true' if args.shared else 'false'}"]
+    # A connection for every request: for the server each is a separate listener.
+    plan = LoadPlan(
+        url=f"http://{HOST}:{port}",
+        duration_s=args.duration,
+        drain_s=args.drain,
+        arrivals=tuple(arrivals),
+        keep_connections=False,
+    )
+    with tempfile.TemporaryDirectory() as logs:
+        async with running(Command(tuple(command)), port, Path(logs) / "server.log"):
+            outcomes = await Load(plan, MonotonicClock()).run(progress=progress_line)
     conditions = results.conditions("bench.compare_policies") | {"scheduler": policy, "device": args.profile}
     label = f"{policy}, live {number + 1}"
     return Run(label, tuple(outcomes), args.duration, warm_up_s=args.warm_up, conditions=conditions)
@@ -172,7 +165,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     args = parse(arguments)
-    runs = asyncio.run(compare(args))
+    try:
+        runs = asyncio.run(compare(args))
+    except (NotStarted, OSError, ValueError) as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 2
     print(run_text(runs))
     for line in (*ratios(runs), *agreement(runs)):
         print(line)

@@ -349,7 +349,7 @@ def result_of(tables: Sequence[Table], args: argparse.Namespace, arguments: Sequ
     return Result(
         bench="bench.kokoro_profile",
         title="Profile of the embedded voice",
-        headline=f"{streams} streams, {ratio} times those of whole sentences; first audio {first_ms} ms.",
+        headline=f"{streams} streams, {ratio} times those of whole sentences; first audio {first_ms} ms",
         conditions=results.conditions("bench.kokoro_profile", arguments)
         | {"threads": str(args.threads), "rounds": str(args.rounds), "voice": VOICE},
         tables=tuple(tables),

@@ -4,7 +4,8 @@
 
 Writes a random model of a size that this machine can run, lets ours and the reference (PyPI `qwen-tts`, in a process
 of its own, loaded once) speak in alternation, and reports medians.  Ours is the Talker and Code2Wav in a small loop
-with continuous batching, without a server; the reference is its `generate_custom_voice`, with a list of texts for a batch.
+with continuous batching, without a server; the reference is its `generate_custom_voice`, with a list of texts as a
+batch.
 The reference returns no audio before all of it is made, so its first audio is its end.
 """
 

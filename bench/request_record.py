@@ -59,12 +59,15 @@ class RequestRecord:
     def on_audio(self, data: bytes, sample_rate_hz: int, now_s: float) -> None:
         audio_format = AudioFormat(Encoding.PCM, sample_rate_hz)
         duration_s = audio_format.seconds(audio_format.samples_in(len(data)))
-        plays_at_s = max(self._playback_end_s, now_s)
         if self._ttfa_s is None and (silent := silent_samples(data)) is not None:
-            self._ttfa_s = plays_at_s + silent / sample_rate_hz - self.intended_s
-        self._playback_end_s = plays_at_s + duration_s
-        self._timeline.append(Packet(now_s, duration_s))
+            self._ttfa_s = max(self._playback_end_s, now_s) + silent / sample_rate_hz - self.intended_s
         self._sentence_bytes += len(data)
+        self.on_packet(duration_s, now_s)
+
+    def on_packet(self, duration_s: float, now_s: float) -> None:
+        """Audio of which only the duration is known, as in a simulation."""
+        self._playback_end_s = max(self._playback_end_s, now_s) + duration_s
+        self._timeline.append(Packet(now_s, duration_s))
 
     def on_message(self, message: AnyServerMessage, now_s: float) -> None:
         match message:

@@ -23,12 +23,12 @@ from random import Random
 from typing import Any
 
 from bench import options, results, trace
+from bench.request_record import RequestRecord
 from bench.results import Run
-from bench.summary import Outcome, Packet, Status, judge
+from bench.summary import Outcome
 from bench.tables import run_text
 from bench.texts import pick_text, spoken_s
 from bench.trace import Arrival
-from realtime_tts.audio.playout import PlayoutLedger
 from realtime_tts.engine.api import (
     AudioReady,
     AudioSent,
@@ -86,26 +86,15 @@ class SimulationPlan:
     seed: int = 0
 
 
-class _ActiveRequest:
-    """One request in progress."""
-
-    def __init__(self, intended_s: float, text: str, user: int | None) -> None:
-        self.intended_s = intended_s
-        self.text = text
-        self.user = user
-        self.packets: list[Packet] = []
-        self.ledger = PlayoutLedger()
-
-
 class SimulatedLoad:
     """All users in virtual time.  Audio arrives as soon as it is made: there is no network."""
 
     def __init__(self, device: Device, plan: SimulationPlan, config: EngineConfig) -> None:
         self._plan = plan
         self._rng = Random(plan.seed)
-        self._active: dict[str, _ActiveRequest] = {}
-        self._outcomes: list[Outcome] = []
-        self._count = 0
+        self._active: dict[str, tuple[RequestRecord, int | None]] = {}
+        """The record and the user of each request in progress."""
+        self._records: list[RequestRecord] = []
         self._simulation = Simulation(device.build, emit=self._emit, config=config)
 
     def run(self) -> list[Outcome]:
@@ -118,67 +107,50 @@ class SimulatedLoad:
             for user in range(plan.concurrency):
                 self._next(self._rng.uniform(0.0, spread_s), user)
         self._simulation.run(plan.duration_s + (plan.drain_s if plan.mode == "open" else 0.0))
-        now_s = self._simulation.clock.now_s()
-        for active in self._active.values():
-            self._judge(active, now_s, Status.UNFINISHED)
-        return self._outcomes
+        for record in self._records:
+            record.interrupt(self._simulation.clock.now_s())
+        return [record.outcome() for record in self._records]
 
     def _next(self, at_s: float, user: int) -> None:
         if at_s < self._plan.duration_s:
             self._simulation.at(at_s, lambda: self._submit(at_s, pick_text(self._rng), user))
 
     def _submit(self, intended_s: float, text: str, user: int | None) -> None:
-        name = f"r{self._count}"
-        self._count += 1
-        self._active[name] = _ActiveRequest(intended_s, text, user)
+        name = f"r{len(self._records)}"
+        record = RequestRecord(text, intended_s)
+        record.on_sending(intended_s)
+        self._records.append(record)
+        self._active[name] = record, user
         self._simulation.engine.handle(Submit(SynthesisRequest(name, name, text, "tone_low")))
 
     def _emit(self, events: list[EngineEvent]) -> None:
         now_s = self._simulation.clock.now_s()
         for event in events:
-            active = self._active[event.request_id]
             if isinstance(event, AudioReady):
-                duration_s = len(event.samples) / tone.SAMPLE_RATE_HZ
-                active.packets.append(Packet(now_s, duration_s))
-                active.ledger.record(arrived_at_s=now_s, duration_s=duration_s)
-                lead_s = active.ledger.lead_s(now_s)
+                record, _user = self._active[event.request_id]
+                record.on_packet(len(event.samples) / tone.SAMPLE_RATE_HZ, now_s)
+                lead_s = record.playback_end_s - now_s
                 self._simulation.engine.handle(AudioSent(event.request_id, len(event.samples), lead_s))
             elif isinstance(event, RequestFinished):
-                self._end(event, active, now_s)
+                self._end(event, now_s)
 
-    def _end(self, event: RequestFinished, active: _ActiveRequest, now_s: float) -> None:
-        del self._active[event.request_id]
+    def _end(self, event: RequestFinished, now_s: float) -> None:
+        record, user = self._active.pop(event.request_id)
         self._simulation.at(now_s, partial(self._simulation.engine.handle, EndStream(event.request_id)))
         refusal = event.error
         if refusal is None:
-            self._judge(active, now_s, Status.OK)
+            record.finish(now_s)
         else:
-            self._judge(active, now_s, Status.REFUSED, refusal.message, refusal.retry_after_s)
-        if active.user is None:
+            record.refuse(refusal.message, now_s, refusal.retry_after_s)
+        if user is None:
             return
         if refusal is not None:
-            self._next(now_s + RETRY_S, active.user)
+            self._next(now_s + RETRY_S, user)
         elif self._plan.mode == "listeners":
-            thought_s = self._rng.expovariate(1.0 / self._plan.think_s)
-            self._next(max(now_s, now_s + active.ledger.lead_s(now_s)) + thought_s, active.user)
+            pause_s = self._rng.expovariate(1.0 / self._plan.think_s)
+            self._next(max(now_s, record.playback_end_s) + pause_s, user)
         else:
-            self._next(now_s + 0.001, active.user)
-
-    def _judge(
-        self, active: _ActiveRequest, now_s: float, status: Status, reason: str = "", retry_after_s: float | None = None
-    ) -> None:
-        self._outcomes.append(
-            judge(
-                intended_s=active.intended_s,
-                ended_s=now_s,
-                status=status,
-                timeline=active.packets,
-                reason=reason,
-                sent_s=active.intended_s,
-                retry_after_s=retry_after_s,
-                text=active.text,
-            )
-        )
+            self._next(now_s + 0.001, user)
 
 
 def simulate(

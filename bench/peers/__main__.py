@@ -31,7 +31,6 @@ from pathlib import Path
 
 from bench import options, results
 from bench.options import positive, positive_int
-from bench.peers import qwen3_tts
 from bench.peers.catalogue import DEFAULT, OURS, PEERS, SMOKE, Peer
 from bench.peers.comparison import Comparison, ComparisonPlan, Scenario
 from bench.peers.result import result_of
@@ -109,17 +108,6 @@ def progress_line(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def reference(args: argparse.Namespace) -> results.Result | None:
-    """Our Qwen3-TTS compared with its reference, if requested."""
-    if args.qwen_result:
-        return qwen3_tts.load(args.qwen_result)
-    if args.reference_python is None:
-        return None
-    with tempfile.TemporaryDirectory() as directory:
-        output = Path(directory) / "found.json"
-        return qwen3_tts.measure(args.reference_python, max(1, args.rounds), len(plan_of(args).cores), output)
-
-
 def conditions(saved: SavedRounds, given: Sequence[str] | None) -> dict[str, str]:
     plan = saved.plan
     rounds = max((one.round + 1 for one in saved.measurements), default=0)
@@ -144,7 +132,7 @@ examples:
   python -m bench.peers --setup                             install the other servers, once
   python -m bench.peers --rounds 3 --report peers.html
   python -m bench.peers --rounds-file rounds.json --rounds 1  one more round at each call
-  python -m bench.peers --rounds-file rounds.json --rounds 0 --report peers.html --reference-python VENV/bin/python
+  python -m bench.peers --rounds-file rounds.json --rounds 0 --report peers.html
 
 exit status: 0; 1 if --setup failed; 2 if our server, or all others, could not be measured.
 """,
@@ -156,8 +144,6 @@ exit status: 0; 1 if --setup failed; 2 if our server, or all others, could not b
         "--setup", nargs="*", choices=names, metavar="NAME", help="only install these, or the default ones"
     )
     kind.add_argument("--cache", type=Path, default=peers_dir(), help="where they are installed")
-    kind.add_argument("--reference-python", type=Path, help="also run bench.qwen3_tts_vs_reference with this Python")
-    kind.add_argument("--qwen-result", type=Path, help="also show this result, written by its --json")
     load_options = parser.add_argument_group("load")
     load_options.add_argument("--listeners", type=positive_int, nargs="+", default=[1, 2, 4], help="concurrent")
     load_options.add_argument("--tokens-per-s", type=float, nargs="+", default=[0, 20], help="0: whole texts")
@@ -194,8 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             saved = measure(args, saved, peers, absent)
         if file:
             file.write_bytes(dumps(saved))
-        qwen = reference(args)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
     measured = {measurement.peer for measurement in saved.measurements}
@@ -206,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if ours is None or len(shown) < 2:
         print("Error: there is nothing to compare", file=sys.stderr)
         return 2
-    result = result_of(saved, shown, ours, conditions(saved, args.given), qwen)
+    result = result_of(saved, shown, ours, conditions(saved, args.given))
     print(as_text(result))
     options.write_outputs(args, [result])
     return 0

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.peers.clients import HOST, Client, HttpClient, WebSocketClient, WyomingClient
-from bench.peers.process import Command
+from bench.peers.clients import Client, HttpClient, WebSocketClient, WyomingClient
 from bench.peers.setup import KOKORO_MODEL, KOKORO_VOICES, Recipe, kokoro_files, python_of
+from bench.server_process import HOST, Command
 
 OURS = "ours"
 VOICE = "af_heart"

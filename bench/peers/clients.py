@@ -15,9 +15,9 @@ import msgspec
 from bench.listeners import Stopwatch
 from bench.peers.text_source import TextSource
 from bench.request_record import RequestRecord
+from bench.server_process import HOST
 from realtime_tts.client import Audio, ClientSession, ConnectionRefused, SessionEnded, connect
 
-HOST = "127.0.0.1"
 SAMPLE_BYTES = 2
 MAX_HEADER_BYTES = 1 << 20
 REFUSALS = (429, 503)

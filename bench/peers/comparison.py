@@ -12,9 +12,9 @@ from random import Random
 
 from bench.listeners import Stopwatch
 from bench.peers.catalogue import Peer, Site
-from bench.peers.process import NotStarted, Server, free_port, running
 from bench.peers.text_source import TextSource
 from bench.request_record import RequestRecord
+from bench.server_process import NotStarted, Server, free_port, running
 from bench.summary import Outcome
 from bench.texts import pick_text
 from realtime_tts.clock import MonotonicClock
@@ -113,7 +113,7 @@ class Comparison:
 
     async def _start(self, peer: Peer, stack: AsyncExitStack, logs: Path) -> Server | None:
         site = Site(free_port(), self._plan.threads, peer.directory(self._home))
-        server = running(peer.command(site), site.port, self._plan.cores, logs / f"{peer.name}.log")
+        server = running(peer.command(site), site.port, logs / f"{peer.name}.log", self._plan.cores)
         self._progress(f"starting {peer.name}")
         try:
             return await stack.enter_async_context(server)

@@ -3,7 +3,6 @@
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bench.peers import qwen3_tts
 from bench.peers.catalogue import Peer
 from bench.peers.comparison import Measurement, Scenario
 from bench.peers.figures import CPU, Figures, Ratios, figures, figures_table, ratios, ratios_table, ttfp_s
@@ -46,10 +45,7 @@ def all_ratios(measurements: Sequence[Measurement], peers: Sequence[Peer], ours:
     return [one for one in found if one.rounds]
 
 
-def result_of(
-    saved: SavedRounds, peers: Sequence[Peer], ours: Peer, conditions: Mapping[str, str], qwen: Result | None
-) -> Result:
-    """`qwen` is the result of bench.qwen3_tts_vs_reference."""
+def result_of(saved: SavedRounds, peers: Sequence[Peer], ours: Peer, conditions: Mapping[str, str]) -> Result:
     found = figures_by_server(saved.measurements, peers)
     compared = all_ratios(saved.measurements, peers, ours)
     descriptions = {peer.name: f"{peer.description}. {peer.model}; {peer.text_input}" for peer in peers}
@@ -59,7 +55,7 @@ def result_of(
         title="Comparison with other servers",
         conditions=descriptions | absent | dict(conditions) | {"idle servers": idle(saved.measurements)},
         headline=headline(compared),
-        tables=(figures_table(found), ratios_table(compared), *(qwen3_tts.tables(qwen) if qwen else ())),
+        tables=(figures_table(found), ratios_table(compared)),
         plots=tuple(_plots(saved.measurements, found, peers)),
         bars=tuple(_bars(compared)),
         notes=NOTES,

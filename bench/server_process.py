@@ -1,4 +1,4 @@
-"""Server processes of the comparison: started on given cores, with their CPU time, and stopped again."""
+"""Server processes: started on given cores, with their CPU time, and stopped again."""
 
 import asyncio
 import os
@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.peers.clients import HOST
 from bench.results import ROOT
 
+HOST = "127.0.0.1"
 START_TIMEOUT_S = 180.0
 """Some prepare their model at the first start."""
 STOP_TIMEOUT_S = 10.0
@@ -40,8 +40,8 @@ class Server:
 
 
 @asynccontextmanager
-async def running(command: Command, port: int, cores: Sequence[int], log: Path) -> AsyncIterator[Server]:
-    """Yields when the server listens on the port.  Raises NotStarted."""
+async def running(command: Command, port: int, log: Path, cores: Sequence[int] = ()) -> AsyncIterator[Server]:
+    """Yields when the server listens on the port; on all cores without `cores`.  Raises NotStarted."""
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             *command.arguments,
@@ -51,7 +51,7 @@ async def running(command: Command, port: int, cores: Sequence[int], log: Path) 
             stdout=output,
             stderr=asyncio.subprocess.STDOUT,
         )
-    if sys.platform == "linux":
+    if cores and sys.platform == "linux":
         # Before it creates threads: they inherit the setting.
         os.sched_setaffinity(process.pid, cores)
     try:
