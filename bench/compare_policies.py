@@ -41,17 +41,8 @@ AGREEMENT = 0.15
 async def measure(policy: str, args: argparse.Namespace, arrivals: Sequence[trace.Arrival], number: int) -> Run:
     """One policy under the trace, on a live server."""
     port = free_port()
-    command = [sys.executable, "-m", "realtime_tts", "serve", "--port", str(port)]
-    command += [
-        "--model",
-        args.model,
-        "--scheduler",
-        policy,
-        "--max-wait",
-        str(args.max_wait),
-        "--max-sessions",
-        "4096",
-    ]
+    command = [sys.executable, "-m", "realtime_tts", "serve", "--port", str(port), "--max-sessions", "4096"]
+    command += ["--model", args.model, "--scheduler", policy, "--max-wait", str(args.max_wait)]
     if args.model == "tone":
         command += ["--set", f"profile={args.profile}", "--set", f"shared_lane={'true' if args.shared else 'false'}"]
     # A connection for every request: for the server each is a separate listener.

@@ -1,17 +1,17 @@
-"""Load goes to this machine alone, unless somebody says otherwise."""
+"""Load tests go to this machine alone, unless the caller allows others."""
 
 import pytest
 
-from bench.hosts import NotThisMachine, require_loopback
+from bench.loopback import RemoteServer, require_loopback
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "ws://localhost:1/x", "http://[::1]:8000", "127.0.0.1:8000"])
-def test_this_machine_is_allowed(url: str) -> None:
-    require_loopback(url, allow_remote=False)
-
-
-@pytest.mark.parametrize("url", ["http://example.com", "http://10.0.0.1:8000", "localhost.example.com", "http://", ""])
-def test_others_only_when_asked_for(url: str) -> None:
-    with pytest.raises(NotThisMachine, match="--allow-remote"):
+def test_this_machine_is_allowed() -> None:
+    for url in ("http://127.0.0.1:8000", "ws://localhost:1/x", "http://[::1]:8000", "127.0.0.1:8000"):
         require_loopback(url, allow_remote=False)
-    require_loopback(url, allow_remote=True)
+
+
+def test_other_machines_need_permission() -> None:
+    for url in ("http://example.com", "http://10.0.0.1:8000", "localhost.example.com", "http://", ""):
+        with pytest.raises(RemoteServer, match="--allow-remote"):
+            require_loopback(url, allow_remote=False)
+        require_loopback(url, allow_remote=True)
