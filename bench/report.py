@@ -8,8 +8,8 @@ Reads the files that the benchmarks write with --json, and compares the load run
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from bench import results, run_plots
 from bench.options import INSTALL_REPORT, make_parser, report_is_possible
@@ -21,52 +21,26 @@ TITLE = "Benchmark results"
 RUNS_TITLE = "Playback continuity under load"
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    value: str
-    label: str
-    verdict: str = ""
-    """"good", "bad" or neither."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    title: str
-    note: str
-    svg: str
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One benchmark in the report."""
-
-    title: str
-    headline: str
-    tables: Sequence[Table]
-    figures: Sequence[Figure]
-    notes: Sequence[str]
-    conditions: Mapping[str, str]
-    tiles: Sequence[Tile] = ()
+Tile: TypeAlias = tuple[str, str, str]
+"""A key figure, its label, and "good", "bad" or neither."""
 
 
 def render(found: Sequence[Run | Result]) -> str:
     """The report as HTML.  Raises ValueError without results."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    from bench import charts
+
     if not found:
         raise ValueError("there are no results to report")
     listed = list(_results(found))
     common = shared([result.conditions for result, _tiles in listed]) if len(listed) > 1 else {}
-    sections = [_section(result, tiles, common) for result, tiles in listed]
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
     )
-    environment.filters["value"] = format_value
+    environment.filters |= {"value": format_value, "plot": charts.draw_plot, "bars": charts.draw_bars}
     return environment.get_template("report.html.jinja").render(
-        title=TITLE if len(sections) > 1 else sections[0].title,
-        level=2 if len(sections) > 1 else 1,
-        sections=sections,
-        common=common,
+        title=TITLE if len(listed) > 1 else listed[0][0].title, sections=listed, common=common
     )
 
 
@@ -74,21 +48,6 @@ def shared(conditions: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """The entries that are the same in all."""
     first, *others = conditions
     return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
-
-
-def _section(result: Result, tiles: Sequence[Tile], common: Mapping[str, str]) -> Section:
-    from bench.charts import draw_bars, draw_plot
-
-    return Section(
-        result.title,
-        result.headline,
-        result.tables,
-        [Figure(bars.title, bars.note, draw_bars(bars)) for bars in result.bars]
-        + [Figure(plot.title, plot.note, draw_plot(plot)) for plot in result.plots],
-        result.notes,
-        {name: value for name, value in result.conditions.items() if name not in common},
-        tiles,
-    )
 
 
 # -- Load runs ---------------------------------------------------------------------------------------------------------
@@ -154,12 +113,12 @@ def _tiles(run: Run) -> Sequence[Tile]:
     p95_s = summary.underrun_s.p95
     within = p95_s is not None and p95_s <= run.threshold_s
     return (
-        Tile(f"{ms(p95_s)} ms", "underrun, 95th percentile", "good" if within else "bad"),
-        Tile(percent(summary.ok_share), f"of the streams without a gap above {ms(run.threshold_s)} ms"),
-        Tile(f"{ms(summary.ttfp_s.p50)} ms", "time to first packet, median"),
-        Tile(f"{ms(summary.ttfp_s.p95)} ms", "time to first packet, 95th percentile"),
-        Tile(str(summary.refused), f"refused, of {summary.requests}"),
-        Tile(str(summary.failed), "failed", "bad" if summary.failed else ""),
+        (f"{ms(p95_s)} ms", "underrun, 95th percentile", "good" if within else "bad"),
+        (percent(summary.ok_share), f"of the streams without a gap above {ms(run.threshold_s)} ms", ""),
+        (f"{ms(summary.ttfp_s.p50)} ms", "time to first packet, median", ""),
+        (f"{ms(summary.ttfp_s.p95)} ms", "time to first packet, 95th percentile", ""),
+        (str(summary.refused), f"refused, of {summary.requests}", ""),
+        (str(summary.failed), "failed", "bad" if summary.failed else ""),
     )
 
 

@@ -52,6 +52,7 @@ def test_several_benchmarks_share_one_report(tmp_path: Path, capfd: pytest.Captu
     assert "20 barge-ins" in html
 
 
+@pytest.mark.usefixtures("empty_charts")
 def test_a_failed_benchmark_fails_the_command_and_the_others_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ def test_every_kind_of_plot_is_drawn_with_its_labels() -> None:
         Plot("t", "x & y", "z", LINES, logarithmic=True, milliseconds=True, percent=True, steps=True),
         Plot("t", "x & y", "z", LINES, names=("first", "second")),
         Plot("t", "x & y", "z", ()),
+        Plot("t", "x & y", "z", (Line("", ()),), logarithmic=True, percent=True, steps=True),
     ):
         svg = charts.draw_plot(plot)
         text = "".join(ET.fromstring(svg).itertext())

@@ -39,6 +39,7 @@ def test_a_report_without_its_packages_is_refused_before_the_measurement(monkeyp
         options.report_file("a.html")
 
 
+@pytest.mark.usefixtures("empty_charts")
 def test_results_and_report_are_written(tmp_path: Path) -> None:
     found, shown = [Run("of the file", (), 1.0)], [Run("of the report", (), 1.0)]
     args = argparse.Namespace(json=tmp_path / "a.json", report=tmp_path / "a.html")
