@@ -105,11 +105,11 @@ def speak(model: Model, text: str, voice: str, plan: ChunkPlan, clock: Clock) ->
 
 
 def _stream(model: Model, request: SynthesisRequest, plan: ChunkPlan) -> Iterator[Array]:
-    front, vocoder = model.stages
+    acoustic, vocoder = model.stages
     pieces = []
     finished = False
     while not finished:
-        output = front.run([StageInput(request)])[0]
+        output = acoustic.run([StageInput(request)])[0]
         if output.error is not None:
             raise output.error
         pieces.append(output.values)

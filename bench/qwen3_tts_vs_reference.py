@@ -103,11 +103,11 @@ def side(alone: Sequence[BatchTiming], together: Sequence[BatchTiming]) -> Side:
         return statistics.median(map(value, timings))
 
     return Side(
-        ttfp_s=median(alone, lambda timing: timing.first_s),
-        rtf=median(alone, lambda timing: timing.rtf),
-        cpu_rtf=median(alone, lambda timing: timing.cpu_rtf),
-        batch_throughput=median(together, lambda timing: timing.throughput),
-        batch_ttfp_s=median(together, lambda timing: timing.first_s),
+        ttfp_s=median(alone, lambda times: times.first_s),
+        rtf=median(alone, lambda times: times.rtf),
+        cpu_rtf=median(alone, lambda times: times.cpu_rtf),
+        batch_throughput=median(together, lambda times: times.throughput),
+        batch_ttfp_s=median(together, lambda times: times.first_s),
     )
 
 

@@ -21,7 +21,7 @@ TITLE = "Benchmark results"
 RUNS_TITLE = "Playback continuity under load"
 
 
-Tile: TypeAlias = tuple[str, str, str]
+KeyFigure: TypeAlias = tuple[str, str, str]
 """A key figure, its label, and "good", "bad" or neither."""
 
 
@@ -34,7 +34,7 @@ def render(found: Sequence[Run | Result]) -> str:
     if not found:
         raise ValueError("there are no results to report")
     listed = list(_results(found))
-    common = shared([result.conditions for result, _tiles in listed]) if len(listed) > 1 else {}
+    common = shared([result.conditions for result, _key_figures in listed]) if len(listed) > 1 else {}
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
     )
@@ -53,7 +53,7 @@ def shared(conditions: Sequence[Mapping[str, str]]) -> dict[str, str]:
 # -- Load runs ---------------------------------------------------------------------------------------------------------
 
 
-def _results(found: Sequence[Run | Result]) -> Iterator[tuple[Result, Sequence[Tile]]]:
+def _results(found: Sequence[Run | Result]) -> Iterator[tuple[Result, Sequence[KeyFigure]]]:
     """Every result, and one for all runs of a benchmark, in the order of the files."""
     by_bench: dict[str, list[Run]] = {}
     for each in found:
@@ -65,7 +65,7 @@ def _results(found: Sequence[Run | Result]) -> Iterator[tuple[Result, Sequence[T
         elif runs := by_bench.pop(_bench_of(each), None):
             bench = _bench_of(each)
             title = RUNS_TITLE if not bench or len(found) == len(runs) else f"{RUNS_TITLE} ({bench})"
-            yield _result_of_runs(bench, title, runs), _tiles(runs[0]) if len(runs) == 1 else ()
+            yield _result_of_runs(bench, title, runs), _key_figures(runs[0]) if len(runs) == 1 else ()
 
 
 def _bench_of(run: Run) -> str:
@@ -108,7 +108,7 @@ def _agreement(run: Run) -> dict[str, str]:
     }
 
 
-def _tiles(run: Run) -> Sequence[Tile]:
+def _key_figures(run: Run) -> Sequence[KeyFigure]:
     summary = run.summary()
     p95_s = summary.underrun_s.p95
     within = p95_s is not None and p95_s <= run.threshold_s

@@ -32,10 +32,10 @@ def ours(directory: Path, *, slots: int = 2, first: int = 2, chunk: int = 3) -> 
 
 
 def test_every_request_has_its_frames_with_fewer_slots(directory: Path) -> None:
-    timing, waves = ours(directory).speak(["hello"] * 5, 6, 0)
+    times, waves = ours(directory).speak(["hello"] * 5, 6, 0)
     assert [len(wave) for wave in waves] == [6 * FRAME] * 5
-    assert timing.audio_s == pytest.approx(5 * 6 * 0.08)
-    assert 0 < timing.first_s <= timing.wall_s
+    assert times.audio_s == pytest.approx(5 * 6 * 0.08)
+    assert 0 < times.first_s <= times.wall_s
 
 
 def test_audio_does_not_depend_on_chunks_or_other_requests(directory: Path) -> None:
