@@ -188,7 +188,7 @@ async def _run(args: argparse.Namespace) -> Counts:
     async with AsyncExitStack() as stack:
         url = args.url
         if url is None:
-            model = ModelSection(name="tone", options={"profile": args.profile})
+            model = ModelSection(name=("tone",), options={"profile": args.profile})
             config = ServerConfig(server=ServerSection(port=0), model=model)
             url, _server = await stack.enter_async_context(serving(config, no_progress))
         return await measure(url, args.cancels, args.connections, args.seed)

@@ -21,9 +21,10 @@ from bench.tables import as_text
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.engine.models import kokoro
-from realtime_tts.engine.models.kokoro.normalise import normalise
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.stage import Model, StageInput
+from realtime_tts.text.english.normalizer import normalize
+from realtime_tts.text.offsets import AlignedText
 
 Array = npt.NDArray[np.float32]
 
@@ -127,7 +128,7 @@ def _stream(model: Model, request: SynthesisRequest, plan: ChunkPlan) -> Iterato
 
 # Whisper writes numbers and addresses in its own style, so both texts are converted to words before the comparison.
 def words(text: str) -> list[str]:
-    spelled = re.sub(r"(?<=[A-Z])(?=[A-Z])", " ", normalise(text))
+    spelled = re.sub(r"(?<=[A-Z])(?=[A-Z])", " ", normalize(AlignedText.of(text)).text)
     return re.sub(r"[^a-z' ]", " ", spelled.lower().replace("p.m.", "pm").replace("a.m.", "am")).split()
 
 

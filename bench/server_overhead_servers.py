@@ -110,11 +110,11 @@ class RealtimeEngine(StubEngine):
 
 @asynccontextmanager
 async def ours(_encoding: Encoding) -> AsyncIterator[int]:
-    """The complete server except for its engine thread: limits, access, session, encoder, metrics."""
+    """The complete server except for its engine thread: connection limits, middlewares, session, encoder, metrics."""
     clock, metrics = MonotonicClock(), Metrics()
     limits = ServerLimits(max_sessions=MAX_LISTENERS)
     server = Server(
-        RealtimeEngine(asyncio.get_running_loop()),
+        {"tone": RealtimeEngine(asyncio.get_running_loop())},
         clock,
         limits,
         ServerOptions(observer=metrics, metrics_text=metrics.text),

@@ -38,6 +38,16 @@ def build(name: str, **options: Any) -> Model:
     return build_model(**options)
 
 
+def options(name: str) -> tuple[str, ...]:
+    """The options of the model called `name`.  Raises `ModelNotUsable`."""
+    return tuple(inspect.signature(_module(name).build).parameters)
+
+
+def loads_directories(name: str) -> bool:
+    """Whether the model called `name` is given its weights as a directory."""
+    return name == LOADS_DIRECTORIES
+
+
 def info(name: str, **options: Any) -> ModelInfo:
     """What the model called `name` can do, without loading its weights.  Raises `ModelNotUsable`."""
     describe: Callable[..., ModelInfo] = _module(name).info

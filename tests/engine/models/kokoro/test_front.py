@@ -8,9 +8,9 @@ from realtime_tts.engine.models.kokoro.frames import FRAME_WIDTH
 from realtime_tts.engine.models.kokoro.front import FrontStage
 from realtime_tts.engine.models.kokoro.phonemes import Piece, Pronunciations
 from realtime_tts.engine.models.kokoro.styles import load_styles
-from realtime_tts.engine.models.kokoro.traced import Traced
 from realtime_tts.engine.stage import StageInput
 from realtime_tts.errors import NothingToSpeak, SynthesisFailed
+from tests.aligned import aligned
 
 STYLES = load_styles()
 
@@ -36,7 +36,7 @@ def stage(session: FakeSession, pieces: list[list[int]]) -> FrontStage:
     """Every token is an "a" that stands for the text's first word, but 9: the second word's."""
 
     def read(text: str, pronunciations: Pronunciations) -> list[Piece]:
-        return [Piece(Traced("a" * len(tokens), [5 * (t == 9) for t in tokens]), tuple(tokens)) for tokens in pieces]
+        return [Piece(aligned("a" * len(tokens), [5 * (t == 9) for t in tokens]), tuple(tokens)) for tokens in pieces]
 
     return FrontStage(session, read, STYLES)
 
