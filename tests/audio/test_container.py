@@ -50,9 +50,9 @@ def test_flac_has_the_same_samples_as_our_pcm_for_any_chunking(rate_hz: int, len
     assert whole[0].samples == sum(packet.samples for packet in streamed) == length
     assert stream[STREAMINFO_END:] == whole[0].data[STREAMINFO_END:]
     for file in (whole[0].data, with_length(stream, length)):
-        heard, read_rate_hz = soundfile.read(io.BytesIO(file), dtype="int16")
+        output, read_rate_hz = soundfile.read(io.BytesIO(file), dtype="int16")
         assert read_rate_hz == rate_hz
-        assert np.array_equal(heard, pcm_int16(samples))
+        assert np.array_equal(output, pcm_int16(samples))
 
 
 def test_what_a_flac_packet_counts_can_be_decoded_by_then() -> None:
@@ -77,9 +77,9 @@ def test_an_mp3_file_has_exactly_the_samples_and_a_stream_has_them_late() -> Non
         streamed = encoded(StreamCodec(Encoding.MP3, rate_hz), samples, cuts)
         assert sum(packet.samples for packet in streamed) == len(samples), rate_hz
         assert len(streamed) > len(samples) // 3_000, rate_hz
-        heard = decoded(b"".join(packet.data for packet in streamed))
-        assert snr_db(samples, heard[MP3_DELAY_SAMPLES:][: len(samples)]) > 15, rate_hz
-        assert 0 <= len(heard) - MP3_DELAY_SAMPLES - len(samples) < 2 * 1_152, rate_hz
+        output = decoded(b"".join(packet.data for packet in streamed))
+        assert snr_db(samples, output[MP3_DELAY_SAMPLES:][: len(samples)]) > 15, rate_hz
+        assert 0 <= len(output) - MP3_DELAY_SAMPLES - len(samples) < 2 * 1_152, rate_hz
 
 
 @given(length=st.integers(1, 12_000), cuts=st.lists(st.integers(0, 12_000), max_size=8), streaming=st.booleans())
@@ -88,7 +88,7 @@ def test_an_mp3_file_has_exactly_the_samples_and_a_stream_has_them_late() -> Non
 def test_any_chunking_gives_the_same_mp3(length: int, cuts: list[int], streaming: bool) -> None:
     samples = np.resize(speechlike(24_000), length)
     make = StreamCodec if streaming else FileCodec
-    packets, once = (encoded(make(Encoding.MP3, 24_000), samples, places) for places in (cuts, []))
+    packets, once = (encoded(make(Encoding.MP3, 24_000), samples, chunking) for chunking in (cuts, []))
     assert b"".join(packet.data for packet in packets) == b"".join(packet.data for packet in once)
     assert sum(packet.samples for packet in packets) == length
     assert all(packet.samples > 0 and packet.data for packet in packets)
@@ -113,10 +113,8 @@ def test_one_broken_sample_is_silence_and_a_loud_one_is_clipped() -> None:
     broken[[5_000, 5_001, 5_002]] = np.nan, np.inf, -1e30
     clean[[5_000, 5_001, 5_002]] = 0.0, 1.0, -1.0
     for make, encoding in product([FileCodec, StreamCodec], [Encoding.FLAC, Encoding.MP3]):
-        assert encoded(make(encoding, 24_000), broken, []) == encoded(make(encoding, 24_000), clean, []), (
-            make,
-            encoding,
-        )
+        got, expected = (encoded(make(encoding, 24_000), samples, []) for samples in (broken, clean))
+        assert got == expected, (make, encoding)
 
 
 def test_every_supported_rate_can_be_written() -> None:
