@@ -114,7 +114,7 @@ def _not_an_end(language: str) -> re.Pattern[str]:
 
 
 def stop_end(head: str, char: str) -> int | None:
-    """The end of the sentence that `head` ends with a stop such as 。 and its closers, or None.  `char` is the next character."""
+    """The end of a sentence in `head`, which ends with a stop such as 。 and its closers before `char`; or None."""
     if head[-1] not in STOP_TAIL:
         return None
     run = STOP_RUN.search(head, len(head.rstrip(STOP_TAIL)))
