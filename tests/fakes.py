@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from realtime_tts.audio.pcm import pcm_bytes
@@ -30,6 +30,11 @@ from realtime_tts.engine.executors.thread import Executor, InlineExecutor
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput
 from realtime_tts.errors import RealtimeTTSError
+from realtime_tts.frontends.native.decode import decode
+from realtime_tts.frontends.native.encode import NativeEncoder
+from realtime_tts.session.events import SessionEvent
+from realtime_tts.session.frontend import Frame
+from realtime_tts.session.inputs import SessionInput
 
 
 class WrappedStage:
@@ -157,20 +162,25 @@ def spoken_pcm(text: str, *, voice: str = "tone_low", speed: float = 1.0) -> byt
     return pcm_bytes(spoken(text, voice=voice, speed=speed))
 
 
-class FakeTransport:
-    """A client without a socket: `incoming` is what it sends, `sent` what it got, a close as (code, reason)."""
+class FakeClient:
+    """A client of the native protocol without a socket: `incoming` is what it sends, `sent` what it got.
 
-    def __init__(self) -> None:
+    A close is recorded as (code, reason).
+    """
+
+    def __init__(self, session_id: str = "sid", max_message_bytes: int = 256 * 1024) -> None:
         self.incoming: asyncio.Queue[str | bytes | None] = asyncio.Queue()
         self.sent: list[str | bytes | tuple[int, str]] = []
         self.reads = asyncio.Event()
-        """Cleared, it is a client who does not read: writes wait."""
+        """Cleared: the client does not read, so writes wait."""
         self.reads.set()
         self.at_once = False
-        """What it says of each packet: whether it went out at once."""
+        """What `send` returns: whether a frame went to the socket at once."""
         self.aborted = False
         self.receiving = 0
-        """Calls of `receive` that wait now."""
+        """Calls of `receive` that are waiting."""
+        self._max_message_bytes = max_message_bytes
+        self._encoder = NativeEncoder(session_id)
 
     def says(self, **message: object) -> None:
         self.incoming.put_nowait(json.dumps(message))
@@ -189,18 +199,22 @@ class FakeTransport:
             for frame in self.sent
         ]
 
-    async def receive(self) -> str | bytes | None:
+    async def receive(self) -> Iterable[SessionInput] | None:
         self.receiving += 1
         try:
-            return await self.incoming.get()
+            data = await self.incoming.get()
         finally:
             self.receiving -= 1
+        if data is None:
+            return None
+        raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+        return (decode(raw, is_binary=isinstance(data, bytes), max_message_bytes=self._max_message_bytes),)
 
-    async def send_text(self, data: bytes) -> None:
-        await self._write(data.decode())
+    def encode(self, event: SessionEvent) -> Iterable[Frame]:
+        return self._encoder.encode(event)
 
-    async def send_bytes(self, data: bytes) -> bool:
-        await self._write(data)
+    async def send(self, frame: Frame) -> bool:
+        await self._write(frame.data if frame.is_binary else frame.data.decode())
         return self.at_once
 
     async def close(self, code: int, reason: str) -> None:

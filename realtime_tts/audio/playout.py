@@ -61,6 +61,11 @@ class PlayoutLedger:
         """When the listener runs dry (P); None before the first packet."""
         return self._playout_end_s
 
+    @property
+    def audio_s(self) -> float:
+        """Seconds of audio recorded."""
+        return self._audio_s
+
     def lead_s(self, now_s: float) -> float:
         """Audio that the listener has not played yet; negative while it waits, 0 before the first packet."""
         return 0.0 if self._playout_end_s is None else self._playout_end_s - now_s
@@ -82,9 +87,9 @@ class PlayoutLedger:
         Raises ValueError where the time precedes that of the last packet, the duration is negative, or either is not
         finite.
         """
-        if not (math.isfinite(duration_s) and duration_s >= 0):
+        if not 0.0 <= duration_s < math.inf:
             raise ValueError(f"the duration of a packet must be finite and not negative, got {duration_s} s")
-        if not math.isfinite(arrived_at_s):
+        if not -math.inf < arrived_at_s < math.inf:
             raise ValueError(f"the arrival time of a packet must be finite, got {arrived_at_s} s")
         if self._playout_end_s is None:
             self._first_s = arrived_at_s

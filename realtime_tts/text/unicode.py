@@ -8,6 +8,7 @@ UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3130-\u318f"
     "\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
 )
+MAX_PRINTED_CHARS = 200
 LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -51,3 +52,8 @@ def without_surrogates(text: str) -> str:
     if not SURROGATE.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def printable(text: str) -> str:
+    """Text of at most `MAX_PRINTED_CHARS` characters that can be encoded, for error messages and logs."""
+    return without_surrogates(text[:MAX_PRINTED_CHARS])

@@ -23,8 +23,8 @@ from realtime_tts.audio.pcm import Float32
 from realtime_tts.audio.resample import StreamingResampler
 from realtime_tts.engine.api import Reference
 from realtime_tts.errors import InvalidConfig, UnknownVoice, VoiceExists, VoiceStoreFull
-from realtime_tts.session.messages import printable
 from realtime_tts.session.settings import VOICE_SCHEME
+from realtime_tts.text.unicode import printable
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ class VoiceStore:
             if self.find(name) is not voice:
                 raise _unknown(name) from None  # removed just now
             log.error("the uploaded voice %s cannot be read: %s", voice.name, error)
-            raise InvalidConfig(f"voice: the recording of {voice.name} is damaged; upload it again") from None
+            raise InvalidConfig(f"the recording of {voice.name} is damaged; upload it again", param="voice") from None
         return Reference(voice.sha256, samples, rate_hz, voice.ref_text, x_vector_only=voice.ref_text is None)
 
     # -- Checks --------------------------------------------------------------------------------------------------------
@@ -159,32 +159,34 @@ class VoiceStore:
 
     def _check_name(self, name: str) -> None:
         if not _NAME.fullmatch(name):
-            raise InvalidConfig("name: 1 to 64 of the letters a-z and A-Z, digits, - and _, no sign first")
+            raise InvalidConfig("1 to 64 of the letters a-z and A-Z, digits, - and _, no sign first", param="name")
         if name.lower() in self._reserved:
-            raise VoiceExists(f"name: {name} is one of the model's own voices")
+            raise VoiceExists(f"{name} is one of the model's own voices", param="name")
 
     def _check_texts(self, consent: str, ref_text: str | None) -> None:
         if consent.strip().lower() in ("", "false", "no", "none", "null", "0"):
-            raise InvalidConfig("consent: say who has agreed to the use of this voice; without it, none is kept")
+            raise InvalidConfig(
+                "say who has agreed to the use of this voice; without it, none is kept", param="consent"
+            )
         for field, text in (("consent", consent), ("ref_text", ref_text or "")):
             if len(text) > self.limits.max_text_chars:
-                raise InvalidConfig(f"{field}: at most {self.limits.max_text_chars} characters, got {len(text)}")
+                raise InvalidConfig(f"at most {self.limits.max_text_chars} characters, got {len(text)}", param=field)
             if any("\ud800" <= character <= "\udfff" for character in text):
-                raise InvalidConfig(f"{field}: is not valid Unicode")
+                raise InvalidConfig("is not valid Unicode", param=field)
 
     def _decode(self, audio: bytes) -> Float32:
         limits = self.limits
         samples, rate_hz = decode_audio(audio, max_bytes=limits.max_bytes, max_s=limits.max_s)
         if len(samples) < limits.min_s * rate_hz:
-            raise InvalidConfig(f"ref_audio: is shorter than {limits.min_s:g} s")
+            raise InvalidConfig(f"is shorter than {limits.min_s:g} s", param="ref_audio")
         if not samples.any():
-            raise InvalidConfig("ref_audio: is nothing but silence")
+            raise InvalidConfig("is nothing but silence", param="ref_audio")
         resampler = StreamingResampler(rate_hz, STORED_RATE_HZ)
         return np.concatenate([resampler.push(samples), resampler.flush()])
 
     def _check_room(self, voice: StoredVoice) -> None:
         if voice.name.lower() in self._voices or self._metadata_path(voice.name).exists():
-            raise VoiceExists(f"name: there is a voice {voice.name} already; delete it first")
+            raise VoiceExists(f"there is a voice {voice.name} already; delete it first", param="name")
         if len(self._voices) >= self.limits.max_voices:
             raise VoiceStoreFull(f"there are {len(self._voices)} uploaded voices, and no more may be; delete one first")
         total_bytes = sum(each.size_bytes for each in self._voices.values())
@@ -280,12 +282,12 @@ class References:
         """Raises `InvalidConfig`, naming `ref_audio` or `voice`."""
         if ref_audio.startswith(VOICE_SCHEME):
             if self._store is None:
-                raise InvalidConfig("ref_audio: this server keeps no uploaded voices")
+                raise InvalidConfig("this server keeps no uploaded voices", param="ref_audio")
             return await asyncio.to_thread(self._store.reference, ref_audio.removeprefix(VOICE_SCHEME))
         data = await asyncio.to_thread(parse_ref_audio, ref_audio, max_bytes=self._limits.max_bytes)
         if isinstance(data, AudioUrl):
             if self._fetch_url is None:
-                raise InvalidConfig("ref_audio: this server fetches no URLs; send the recording itself")
+                raise InvalidConfig("this server fetches no URLs; send the recording itself", param="ref_audio")
             data = await self._fetch_url(data.url)
         return await asyncio.to_thread(self._decoded, data)
 
@@ -295,7 +297,7 @@ class References:
 
 
 def _unknown(name: str) -> UnknownVoice:
-    return UnknownVoice(f"voice: there is no uploaded voice {printable(name[:80])!r}")
+    return UnknownVoice(f"there is no uploaded voice {printable(name[:80])!r}", param="voice")
 
 
 def _wav(samples: Float32) -> bytes:

@@ -20,9 +20,8 @@ from realtime_tts.engine.stage import StageInput
 from realtime_tts.errors import CannotListen, InvalidConfig
 from realtime_tts.ops import logs
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.runner import Connection
-from tests.fakes import FakeEngine, FakeTransport, raises_for, until, wrapped
-from tests.session.test_runner import make_session
+from tests.fakes import FakeClient, FakeEngine, raises_for, until, wrapped
+from tests.session.test_runner import make_runner
 
 SAID = "My PIN is four two four two."
 log = logging.getLogger("realtime_tts.tests")
@@ -236,8 +235,8 @@ async def test_a_sentence_that_fails_is_logged_without_its_text(fault: Any, as_j
     clock = MonotonicClock()
     engine = EngineThread(wrapped(tone.build(), "talker", fault), clock)
     engine.start()
-    client = FakeTransport()
-    serving = asyncio.create_task(Connection(client, engine, make_session(), clock, SessionLimits()).run())
+    client = FakeClient()
+    serving = asyncio.create_task(make_runner(client, engine, SessionLimits(), clock).run())
     client.says(type="input.text", text=SAID)
     client.says(type="input.done")
     await until(lambda: "session.done" in client.kinds())
@@ -258,8 +257,8 @@ async def test_a_bug_of_ours_in_a_session_is_logged_without_its_text() -> None:
             if isinstance(command, Submit):
                 raise RuntimeError(f"cannot accept {command}")
 
-    client = FakeTransport()
-    serving = asyncio.create_task(Connection(client, Broken(), make_session(), MonotonicClock(), SessionLimits()).run())
+    client = FakeClient()
+    serving = asyncio.create_task(make_runner(client, Broken(), SessionLimits(), MonotonicClock()).run())
     client.says(type="input.text", text=SAID)
     client.says(type="input.done")
     await until(lambda: any(isinstance(frame, tuple) for frame in client.sent))

@@ -39,9 +39,8 @@ from realtime_tts.engine.observer import ObservedEngine
 from realtime_tts.errors import SynthesisFailed
 from realtime_tts.ops.tracing import Tracing, provider_for
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.runner import Connection
-from tests.fakes import FakeEngine, FakeTransport, request, run_to_end, spoken, until
-from tests.session.test_runner import make_session
+from tests.fakes import FakeClient, FakeEngine, request, run_to_end, spoken, until
+from tests.session.test_runner import make_runner
 
 SAID = "A sentence that is nobody's business."
 
@@ -219,8 +218,8 @@ async def test_a_whole_session_is_traced_without_a_word_of_its_text() -> None:
     traces.tracing._unix_s = 0.0
     worker = EngineThread(tone.build(), clock, observer=traces.tracing)
     worker.start()
-    client = FakeTransport()
-    connection = Connection(client, ObservedEngine(worker, traces.tracing), make_session(), clock, SessionLimits())
+    client = FakeClient()
+    connection = make_runner(client, ObservedEngine(worker, traces.tracing), SessionLimits(), clock)
     serving = asyncio.create_task(connection.run())
     client.says(type="session.config", response_format="pcm", stream_audio=True)
     client.says(type="input.text", text=f"{SAID} And one more. ")

@@ -3,7 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from realtime_tts.text.unicode import is_joined, is_speakable, is_surrogate_pair, is_word, without_surrogates
+from realtime_tts.text.unicode import (
+    MAX_PRINTED_CHARS,
+    is_joined,
+    is_speakable,
+    is_surrogate_pair,
+    is_word,
+    printable,
+    without_surrogates,
+)
 
 
 def test_letters_numbers_and_symbols_with_a_name_are_speakable() -> None:
@@ -56,3 +64,9 @@ def test_no_surrogate_is_left(text: str) -> None:
     repaired = without_surrogates(text)
     assert repaired == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     repaired.encode("utf-8")
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=()), max_size=300))
+def test_any_text_can_be_printed(text: str) -> None:
+    printable(text).encode()
+    assert len(printable(text)) <= MAX_PRINTED_CHARS
