@@ -19,7 +19,7 @@ from bench.tables import as_text
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.api import AudioReady, EventSink, SynthesisRequest
 from realtime_tts.engine.models import tone
-from realtime_tts.engine.scheduling.chunking import Load
+from realtime_tts.engine.scheduling.load import Load
 from realtime_tts.engine.scheduling.policy import SCHEDULERS, Candidate, Snapshot, StageView
 from realtime_tts.frontends.native.encode import NativeEncoder
 from realtime_tts.frontends.native.websocket import NativeFrontEnd
@@ -37,15 +37,15 @@ def busy_snapshot(streams: int, *, shared_lane: bool) -> Snapshot:
     """Active streams with leads of 0 to 2 s, each with up to one chunk of frames to decode."""
     rng = np.random.default_rng(0)
     costs, decode_batch = tone.PROFILES["h200"]
-    model = tone.build(costs=costs)
     rows = [
         Candidate(float(lead_s), number, f"r{number}", int(pending), chunks=1)
         for number, (lead_s, pending) in enumerate(
             zip(rng.uniform(0, 2, streams), rng.integers(1, 25, streams), strict=True)
         )
     ]
-    load = Load(model.costs, model.chunk_plan, 0.08, 50, 50, decode_batch, shared_lane=shared_lane)
     lane = "talker" if shared_lane else "code2wav"
+    model = tone.build(costs=costs, shared_lane=shared_lane)
+    load = Load(model.costs, model.chunk_plan, 0.08, 50, 50, decode_batch, model.stage_lanes)
     talker = StageView("talker", "talker", streams, False, rows)
     return Snapshot(0.0, load, (talker, StageView("code2wav", lane, decode_batch, True, rows)))
 

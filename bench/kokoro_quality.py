@@ -22,7 +22,7 @@ from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.engine.models import kokoro
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
-from realtime_tts.engine.stage import Model, StageInput
+from realtime_tts.engine.stage import Model, StageInput, host_array
 from realtime_tts.text.english.normalizer import normalize
 from realtime_tts.text.offsets import AlignedText
 
@@ -106,23 +106,23 @@ def speak(model: Model, text: str, voice: str, plan: ChunkPlan, clock: Clock) ->
 
 
 def _stream(model: Model, request: SynthesisRequest, plan: ChunkPlan) -> Iterator[Array]:
-    acoustic, vocoder = model.stages
+    acoustic, vocoder = (model.stage(spec.name) for spec in model.specs)
     pieces = []
     finished = False
     while not finished:
         output = acoustic.run([StageInput(request)])[0]
         if output.error is not None:
             raise output.error
-        pieces.append(output.values)
+        pieces.append(host_array(output.values))
         finished = output.finished
     frames = np.concatenate(pieces)
     for chunk in plan.ramp(len(frames)):
         window = frames[chunk.context_start : chunk.context_end]
-        output = vocoder.run([StageInput(request, frames=window, chunk=chunk)])[0]
+        output = vocoder.run([StageInput(request, window, chunk)])[0]
         if output.error is not None:
             raise output.error
-        yield output.values.astype(np.float32, copy=False)
-    for stage in model.stages:
+        yield host_array(output.values).astype(np.float32, copy=False)
+    for stage in (acoustic, vocoder):
         stage.release(request.request_id)
 
 

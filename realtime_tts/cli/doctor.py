@@ -10,7 +10,7 @@ from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine import models
 from realtime_tts.engine.api import AudioReady, EngineEvent, RequestFinished, Submit, SynthesisRequest
 from realtime_tts.engine.engine import Engine
-from realtime_tts.engine.executors.thread import InlineExecutor
+from realtime_tts.engine.executor import InlineExecutor
 from realtime_tts.errors import RealtimeTTSError
 
 SENTENCES = (
@@ -90,7 +90,7 @@ def _measure(model: Any, text: str, clock: Clock) -> tuple[float, float]:
         events.extend(new)
         arrivals_s.extend(clock.now_s() for event in new if isinstance(event, AudioReady))
 
-    engine = Engine(model, InlineExecutor(), clock, emit=emit)
+    engine = Engine(model, InlineExecutor(model), clock, emit=emit)
     began_s = clock.now_s()
     engine.handle(Submit(SynthesisRequest("doctor", "doctor", text, model.info.default_voice)))
     while engine.step():

@@ -9,7 +9,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from realtime_tts.clock import Clock
 from realtime_tts.engine.api import EngineStatus, FinishReason
-from realtime_tts.engine.executors.thread import Launch
+from realtime_tts.engine.executor import Launch
 from realtime_tts.session.events import Cancelled, SentenceDone, SessionEvent, UtteranceDone
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -63,7 +63,7 @@ class EngineMetrics:
         """The children of each stage: a look-up by labels takes a lock."""
 
     def on_batch(self, launch: Launch, seconds: float, queue_depth: int) -> None:
-        stage = launch.stage.name
+        stage = launch.stage
         if stage not in self._stages:
             labels = (self._name, stage)
             children = (self._batch_size.labels(*labels), self._step.labels(*labels), self._queue_depth.labels(*labels))
@@ -182,7 +182,7 @@ class Metrics:
         self._requests_active.labels(name).set_function(lambda: status().active_requests)
         self._requests_waiting.labels(name).set_function(lambda: status().waiting_requests)
         self._capacity.labels(name).set_function(
-            lambda: float("nan") if (capacity := status().places) is None else capacity
+            lambda: float("nan") if (capacity := status().capacity) is None else capacity
         )
 
     def engine_observer(self, name: str) -> EngineMetrics:

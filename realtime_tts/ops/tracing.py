@@ -30,7 +30,7 @@ from realtime_tts.engine.api import (
     Submit,
     SynthesisRequest,
 )
-from realtime_tts.engine.executors.thread import Launch
+from realtime_tts.engine.executor import Launch
 
 EXPORT_S = 2
 """Timeout of one export, and so the longest time that a stopping server waits for an unreachable collector."""
@@ -96,7 +96,7 @@ class Tracing:
                 sentence = self._sentences.get(row.request.request_id)
                 if sentence is None:
                     continue
-                period = sentence.stages.setdefault(launch.stage.name, Period(end_s - seconds, end_s))
+                period = sentence.stages.setdefault(launch.stage, Period(end_s - seconds, end_s))
                 period.end_s = end_s
                 period.busy_s += seconds
                 period.batches += 1

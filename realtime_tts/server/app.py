@@ -6,7 +6,7 @@ import secrets
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from aiohttp import hdrs, web
 
@@ -233,8 +233,8 @@ def _status_fields(status: EngineStatus) -> dict[str, object]:
     return {
         "active_requests": status.active_requests,
         "waiting_requests": status.waiting_requests,
-        "places": status.places,
-        "costs": None if status.costs is None else asdict(status.costs),
+        "places": status.capacity,
+        "costs": None if status.costs is None else status.costs.report(),
     }
 
 

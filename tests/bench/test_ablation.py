@@ -68,7 +68,7 @@ def test_a_model_is_loaded_once_for_all_layers_with_the_same_options() -> None:
     cache = ModelCache(build, slots=8)
     models = [cache(layer, {"code2wav": layer.code2wav}) for layer in LAYERS]
     assert built == [(1, {"code2wav": "windowed"}), (8, {"code2wav": "windowed"}), (8, {"code2wav": "stateful"})]
-    assert [model.slots for model in models] == [1] + [8] * (len(LAYERS) - 1)
+    assert [model.specs[0].slots for model in models] == [1] + [8] * (len(LAYERS) - 1)
 
 
 def test_graphs_are_not_applicable_on_a_cpu_or_to_tone(tmp_path: Path) -> None:
@@ -108,7 +108,6 @@ class ObservedStage:
     """A stage that records its inputs, ends one text too early, and refuses another text once."""
 
     def __init__(self, stage: Stage, broken: str | None = None, refused: str | None = None) -> None:
-        self.name, self.lane, self.max_batch = stage.name, stage.lane, stage.max_batch
         self.rows: list[int] = []
         self.chunks: list[Chunk] = []
         self._stage = stage
@@ -135,9 +134,8 @@ def observed(
 ) -> tuple[Model, ObservedStage, ObservedStage]:
     """The model, its Talker and its Code2Wav."""
     model = Tone(4, "free").model(layer)
-    talker, code2wav = model.stages
-    stages = ObservedStage(talker, broken, refused), ObservedStage(code2wav)
-    return replace(model, stages=stages), *stages
+    talker, code2wav = ObservedStage(model.stage("talker"), broken, refused), ObservedStage(model.stage("code2wav"))
+    return replace(model, stages={"talker": (talker,), "code2wav": (code2wav,)}), talker, code2wav
 
 
 async def driven(

@@ -109,7 +109,7 @@ def engine_threads() -> set[threading.Thread]:
     return {each for each in threading.enumerate() if each.name == "engine" or each.name.startswith("lane-")}
 
 
-THREADS_PER_ENGINE = len({"engine", *(stage.lane for stage in tone.build().stages)})
+THREADS_PER_ENGINE = len({"engine", *tone.build().lanes})
 
 
 def test_every_model_has_an_engine_and_the_first_one_more_for_each_scheduler_to_compare() -> None:
@@ -144,8 +144,8 @@ async def test_a_compared_scheduler_has_its_own_engine_and_its_own_metrics() -> 
     assert 'realtime_tts_stage_batch_size_count{engine="tone",' not in text  # it had no work
     capacities = dict(re.findall(r'realtime_tts_engine_capacity\{engine="(.*?)"\} (\S+)', text))
     assert {name: capacity != "NaN" for name, capacity in capacities.items()} == {
-        "tone": SCHEDULERS["deadline"].admits,
-        "tone@policy_c": SCHEDULERS["policy_c"].admits,
+        "tone": SCHEDULERS["deadline"].admission,
+        "tone@policy_c": SCHEDULERS["policy_c"].admission,
     }
     assert reported == ["Loading tone ...", "Loading tone@policy_c ..."]
     assert engine_threads() <= before

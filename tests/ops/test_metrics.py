@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from realtime_tts.audio.playout import ContinuityReport
 from realtime_tts.clock import VirtualClock
 from realtime_tts.engine.api import EngineStatus, FinishReason, Submit, SynthesisMetrics
-from realtime_tts.engine.executors.thread import Launch
+from realtime_tts.engine.executor import Launch
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import StageInput
 from realtime_tts.ops.metrics import CONTENT_TYPE, MAX_REASONS, THRESHOLDS_MS, Metrics
@@ -116,7 +116,7 @@ def cancelled(*, sent_s: float, played_s: float, requested_at_s: float) -> Cance
 
 
 def launch(rows: int) -> Launch:
-    return Launch(tone.build().stages[0], tuple(StageInput(request(number)) for number in range(rows)))
+    return Launch("talker", "talker", tuple(StageInput(request(number)) for number in range(rows)))
 
 
 def test_every_metric_has_our_prefix() -> None:

@@ -32,8 +32,8 @@ from realtime_tts.engine.api import (
     Submit,
 )
 from realtime_tts.engine.engine import Engine
+from realtime_tts.engine.executor import InlineExecutor
 from realtime_tts.engine.executors.engine_thread import EngineThread
-from realtime_tts.engine.executors.thread import InlineExecutor
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.observer import ObservedEngine
 from realtime_tts.errors import SynthesisFailed
@@ -96,7 +96,7 @@ def test_the_stages_of_a_sentence_are_children_of_its_span(traces: Traces) -> No
     one = request(0, "x" * 10)
     tracing.on_command(Submit(one))
     events: list[EngineEvent] = []
-    engine = Engine(model, InlineExecutor(), clock, emit=events.extend, observer=tracing)
+    engine = Engine(model, InlineExecutor(model), clock, emit=events.extend, observer=tracing)
     engine.handle(Submit(one))
     clock.advance(1.0)
     run_to_end(engine)

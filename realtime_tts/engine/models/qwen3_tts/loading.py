@@ -38,7 +38,7 @@ from realtime_tts.engine.models.qwen3_tts.tokenizer import load_tokenizer
 from realtime_tts.engine.models.qwen3_tts.voices import HEARD_TOGETHER, VoiceMaker
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts
-from realtime_tts.engine.stage import Model, Stage, StageInput
+from realtime_tts.engine.stage import Model, Stage, StageInput, StageSpec
 from realtime_tts.errors import ModelNotUsable
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -49,7 +49,9 @@ CPU_SLOTS = 4
 MAX_SLOTS = 256
 """However much memory there is: no published measurement has so many on one GPU."""
 
-CPU_COSTS = PipelineCosts(frame=LinearCost(0.31, 0.015), decode=LinearCost(0.08, 0.032), prefill_s=0.5, scatter_s=0.05)
+CPU_COSTS = PipelineCosts(
+    frame=LinearCost(0.31, 0.015), decode=LinearCost(0.08, 0.032), prefill_s=0.5, deviation_s=0.05
+)
 """The 0.6B on two cores: Talker 92 ms, predictor 232, Code2Wav 138 to 875 for 1 to 25 frames (measured)."""
 CUDA_COSTS = PipelineCosts(frame=LinearCost(0.009, 0.00103), decode=LinearCost(0.004, 0.00012), prefill_s=0.012)
 """An H200 by public measurements, with a decoder that keeps state: `tone.PROFILES`.  Unlearnt within seconds."""
@@ -144,8 +146,6 @@ def load(directory: Path, info: ModelInfo, wishes: Wishes, progress: Callable[[s
         together = HEARD_TOGETHER if wishes.device.type == "cuda" else 1
         listener = Code2Wav(codec.decoder_config, decoder_weights, together, wishes.device)
         voices = VoiceMaker(speaker, encoder, listener, VOICE_CACHE_BYTES)
-    lanes = ("talker", "code2wav") if wishes.device.type == "cuda" else ("cpu", "cpu")
-    starts: dict[str, torch.Tensor] = {}
     talker_stage = TalkerStage(
         config,
         talker,
@@ -154,11 +154,9 @@ def load(directory: Path, info: ModelInfo, wishes: Wishes, progress: Callable[[s
         published=published,
         max_new_tokens=max_new_tokens,
         voices=voices,
-        starts=starts,
-        lane=lanes[0],
         turn=Turn(wishes.device),
     )
-    decoder_stage = _decoder_stage(decoder, starts, lanes[1], wishes)
+    decoder_stage = _decoder_stage(decoder, wishes)
     if wishes.device.type == "cuda":
         torch.cuda.synchronize(wishes.device)  # the lanes' streams do not wait for the one that loaded
     model = _model(info, talker_stage, decoder_stage, slots, wishes)
@@ -294,29 +292,30 @@ def _with_slots(
         raise ModelNotUsable(f"no memory for {slots} slots of {wishes.max_len} positions: {error}") from error
 
 
-def _decoder_stage(decoder: Code2Wav, starts: dict[str, torch.Tensor], lane: str, wishes: Wishes) -> Stage:
-    max_batch = CUDA_DECODES if wishes.device.type == "cuda" else CPU_DECODES
+def _decoder_stage(decoder: Code2Wav, wishes: Wishes) -> Stage:
     turn = Turn(wishes.device)
-    if wishes.windowed:
-        return WindowedCode2WavStage(decoder, lane=lane, max_batch=max_batch, turn=turn)
-    return Code2WavStage(decoder, starts, lane=lane, max_batch=max_batch, turn=turn)
+    return WindowedCode2WavStage(decoder, turn) if wishes.windowed else Code2WavStage(decoder, turn)
 
 
 def _model(info: ModelInfo, talker: TalkerStage, decoder: Stage, slots: int, wishes: Wishes) -> Model:
     cuda = wishes.device.type == "cuda"
+    lanes = ("talker", "code2wav") if cuda else ("cpu", "cpu")
     return Model(
         info=info,
-        stages=(talker, decoder),
+        specs=(
+            StageSpec("talker", lanes[0], max_batch=slots, slots=slots),
+            StageSpec("code2wav", lanes[1], max_batch=CUDA_DECODES if cuda else CPU_DECODES),
+        ),
+        stages={"talker": (talker,), "code2wav": (decoder,)},
         chunk_plan=ChunkPlan(CHUNK_SIZES, left_context_frames=wishes.context_frames if wishes.windowed else 0),
         costs=CUDA_COSTS if cuda else CPU_COSTS,
         nominal_streams=CUDA_STREAMS if cuda else CPU_STREAMS,
-        slots=slots,
     )
 
 
 def _warm_up(model: Model, config: ModelConfig) -> None:
     """A word through both stages, so that the first request finds everything in its place."""
-    talker, decoder = model.stages
+    talker, decoder = model.stage("talker"), model.stage("code2wav")
     base = config.tts_model_type is ModelType.BASE
     request = SynthesisRequest(
         request_id="warm-up",

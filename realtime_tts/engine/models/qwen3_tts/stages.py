@@ -21,7 +21,7 @@ from realtime_tts.engine.models.qwen3_tts.sampling import COLDEST, CodeSampling,
 from realtime_tts.engine.models.qwen3_tts.talker import State, Talker
 from realtime_tts.engine.models.qwen3_tts.tokenizer import TextTokenizer
 from realtime_tts.engine.models.qwen3_tts.voices import ReadyVoice, VoiceMaker
-from realtime_tts.engine.stage import StageInput, StageOutput
+from realtime_tts.engine.stage import StageInput, StageOutput, host_array
 from realtime_tts.errors import InvalidConfig, RealtimeTTSError, SynthesisFailed
 
 Codes = npt.NDArray[np.int64]
@@ -81,6 +81,7 @@ class _Row:
     ids: tuple[int, ...]
     """Of its text, as far as the Talker was given it."""
     text_complete: bool
+    decoder_start: "DecoderStart | None"
     made: int = 0
     held: list[Codes] = field(default_factory=list)
 
@@ -94,12 +95,18 @@ class _Prefix:
     positions: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DecoderStart:
+    """The decoder's state at the end of the recording of a cloned voice."""
+
+    state: Tensor
+
+
 class TalkerStage:
     """One frame of sixteen codes a run for every row; a new row is first read in, a chunk of its prompt a run.
 
     Cloned voices are worked out at their requests' first run, on this lane, all new recordings of a batch together:
-    those in the same batch wait for them.  Where a voice leaves the decoder is put into `starts` under the request's
-    id, for as long as that runs.
+    those in the same batch wait for them.  Where a voice leaves the decoder is the handoff to Code2Wav.
 
     A text whose end has not come yet goes in with the frames, as the model was trained to read a stream.  It comes in
     whole words, so what was read stays as it was: the words behind them change no token.  Where it runs out, the row is
@@ -109,8 +116,6 @@ class TalkerStage:
     with another, where the engine has decoded nothing of it yet: of what is streamed, before the first chunk is full.
     What breaks off for good, or finds no end within its bounds or its slot, is told as truncated.
     """
-
-    name = "talker"
 
     def __init__(
         self,
@@ -122,13 +127,9 @@ class TalkerStage:
         published: CodeSampling,
         max_new_tokens: int,
         voices: VoiceMaker | None,
-        starts: dict[str, Tensor],
-        lane: str,
         turn: Turn,
         draw_seed: Callable[[], int] = lambda: secrets.randbits(63),
     ) -> None:
-        self.lane = lane
-        self.max_batch = talker.free_slots
         self._config = config
         self._talker = talker
         self._prompts = prompts
@@ -136,7 +137,6 @@ class TalkerStage:
         self._published = published
         self._max_new_tokens = max_new_tokens
         self.voices = voices
-        self._starts = starts
         self._turn = turn
         self._draw_seed = draw_seed
         self._rows: dict[str, _Row] = {}
@@ -148,7 +148,7 @@ class TalkerStage:
     @property
     def holds(self) -> int:
         """Requests of which anything is kept here."""
-        return len(self._rows.keys() | self._starts.keys())
+        return len(self._rows)
 
     def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
         with self._turn():
@@ -186,7 +186,6 @@ class TalkerStage:
         row.least = least_frames(request.text)
 
     def release(self, request_id: str) -> None:
-        self._starts.pop(request_id, None)
         row = self._rows.pop(request_id, None)  # absent where it was refused, or `run` raised before it
         if row is not None:
             with self._turn():
@@ -231,10 +230,9 @@ class TalkerStage:
             unkept=None if voice is None or prefix is not None else _Prefix(voice, speech.language, prompt.shared),
             ids=self._tokenizer.text(request.text),
             text_complete=request.text_complete,
+            decoder_start=None if voice is None or voice.decoder_state is None else DecoderStart(voice.decoder_state),
         )
         self._bound(row, request)
-        if voice is not None and voice.decoder_state is not None:
-            self._starts[request.request_id] = voice.decoder_state
 
     def _keep_prefixes(self, rows: Sequence[_Row]) -> None:
         """What was read of a voice's prompt for the first time is kept with the voice."""
@@ -292,7 +290,7 @@ class TalkerStage:
             output = self._advanced(row, frames[row.slot])
         else:  # not yet read in, or nothing left to read
             output = self._frames([], starved=self._talker.state(row.slot) is State.STARVED, stepped=False)
-        return replace(output, prefilled=row.slot in read)
+        return replace(output, prefilled=row.slot in read, handoff=row.decoder_start)
 
     def _advanced(self, row: _Row, frame: Codes | None) -> StageOutput:
         if frame is None:
@@ -341,20 +339,15 @@ class Code2WavStage:
     frame, which leaves the state as it must be; the engine does not play it (`ModelInfo.silent_frames`).
     """
 
-    name = "code2wav"
-
-    def __init__(self, decoder: Code2Wav, starts: dict[str, Tensor], *, lane: str, max_batch: int, turn: Turn) -> None:
-        self.lane = lane
-        self.max_batch = max_batch
+    def __init__(self, decoder: Code2Wav, turn: Turn) -> None:
         self.decoder = decoder
-        self._starts = starts
         self._turn = turn
         self._slots: dict[str, int] = {}
 
     def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
         with self._turn():
             for row in batch:
-                self._open(row.request.request_id)
+                self._open(row)
             slots = [self._slots[row.request.request_id] for row in batch]
             return [_sound(samples) for samples in self.decoder.decode(slots, [_new_frames(row) for row in batch])]
 
@@ -363,13 +356,13 @@ class Code2WavStage:
         if slot is not None:
             self.decoder.arena.release(slot)
 
-    def _open(self, request_id: str) -> None:
+    def _open(self, row: StageInput) -> None:
+        request_id = row.request.request_id
         if request_id in self._slots:
             return
         slot = self._slots[request_id] = self.decoder.arena.acquire()
-        start = self._starts.get(request_id)
-        if start is not None:
-            self.decoder.arena.restore(slot, start)
+        if isinstance(row.handoff, DecoderStart):
+            self.decoder.arena.restore(slot, row.handoff.state)
 
 
 class WindowedCode2WavStage:
@@ -378,11 +371,7 @@ class WindowedCode2WavStage:
     Not exact, and dearer.  A cloned voice begins without the memory of its recording.
     """
 
-    name = "code2wav"
-
-    def __init__(self, decoder: Code2Wav, *, lane: str, max_batch: int, turn: Turn) -> None:
-        self.lane = lane
-        self.max_batch = max_batch
+    def __init__(self, decoder: Code2Wav, turn: Turn) -> None:
         self._decoder = decoder
         self._turn = turn
 
@@ -394,16 +383,14 @@ class WindowedCode2WavStage:
         """Nothing is kept."""
 
     def _decode(self, row: StageInput) -> StageOutput:
-        assert row.frames is not None, "the last stage always gets frames"
         assert row.chunk is not None, "the last stage always gets a chunk"
-        codes = np.asarray(row.frames, np.int64)
+        codes = np.asarray(host_array(row.values), np.int64)
         return _sound(self._decoder.decode_windowed(codes, row.chunk.start - row.chunk.context_start))
 
 
 def _new_frames(row: StageInput) -> Codes:
-    assert row.frames is not None, "the last stage always gets frames"
     assert row.chunk is not None, "the last stage always gets a chunk"
-    return np.asarray(row.frames, np.int64)[row.chunk.start - row.chunk.context_start :][: row.chunk.frames]
+    return np.asarray(host_array(row.values), np.int64)[row.chunk.start - row.chunk.context_start :][: row.chunk.frames]
 
 
 def _sound(samples: npt.NDArray[np.float32]) -> StageOutput:

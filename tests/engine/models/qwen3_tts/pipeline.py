@@ -77,7 +77,7 @@ def decoded(codes: Codes) -> npt.NDArray[np.float32]:
 
 def free_slots(model: Model) -> tuple[int, int]:
     """Of the Talker and of the decoder."""
-    talker, decoder = model.stages
+    talker, decoder = model.stage("talker"), model.stage("code2wav")
     assert isinstance(talker, TalkerStage)
     assert isinstance(decoder, Code2WavStage)
     return talker.free_slots, decoder.decoder.arena.free

@@ -151,7 +151,7 @@ def _storm(model: Model, count: int) -> None:
     assert reasons == {FinishReason.TRUNCATED, FinishReason.CANCELLED, FinishReason.ERROR}
     assert {type(end.error) for end in ends} == {type(None), SynthesisTruncated, UnknownVoice}
     assert free_slots(model) == FREE
-    talker = model.stages[0]
+    talker = model.stage("talker")
     assert isinstance(talker, TalkerStage)
     assert talker.holds == 0
 
@@ -169,7 +169,7 @@ def test_nothing_is_left_of_two_thousand_requests(custom: Model) -> None:
 
 
 def test_a_clone_goes_on_from_its_recording_without_a_seam(tiny: GetTiny, base: Model) -> None:
-    talker = base.stages[0]
+    talker = base.stage("talker")
     assert isinstance(talker, TalkerStage)
     assert talker.voices is not None
     reference = Reference("key", RECORDING, 24_000, "the hello")
@@ -191,7 +191,7 @@ def test_a_clone_goes_on_from_its_recording_without_a_seam(tiny: GetTiny, base: 
 
 
 def test_an_x_vector_or_an_embedding_begins_from_silence(tiny: GetTiny, base: Model) -> None:
-    talker = base.stages[0]
+    talker = base.stage("talker")
     assert isinstance(talker, TalkerStage)
     assert talker.voices is not None
     reference = Reference("key", RECORDING, 24_000, x_vector_only=True)

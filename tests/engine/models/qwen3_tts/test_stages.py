@@ -17,7 +17,7 @@ from realtime_tts.engine.api import FinishReason, Reference, Sampling, Synthesis
 from realtime_tts.engine.models.qwen3_tts.prompt import Speech
 from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, Draw
 from realtime_tts.engine.models.qwen3_tts.stages import RETRIES, TalkerStage, Turn, code_sampling
-from realtime_tts.engine.stage import StageInput, StageOutput
+from realtime_tts.engine.stage import StageInput, StageOutput, host_array
 from realtime_tts.errors import InvalidConfig, NothingToSpeak, TextTooLong, UnknownVoice
 from tests.engine.models.qwen3_tts.make_codec import speech
 from tests.engine.models.qwen3_tts.pipeline import (
@@ -48,8 +48,6 @@ def stage_of(tiny: Tiny, seeds: Iterator[int] | None = None, *, slots: int = 3, 
         published=CodeSampling(),
         max_new_tokens=8192,
         voices=None,
-        starts={},
-        lane="cpu",
         turn=Turn(torch.device("cpu")),
         draw_seed=lambda: next(drawn),
     )
@@ -81,7 +79,7 @@ def run(stage: TalkerStage, requests: Sequence[SynthesisRequest], runs: int = 20
 
 
 def codes(outputs: Sequence[StageOutput]) -> Codes:
-    return np.concatenate([output.values for output in outputs]).astype(np.int64)
+    return np.concatenate([host_array(output.values) for output in outputs]).astype(np.int64)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +96,7 @@ def test_a_row_gives_a_frame_a_run_once_its_prompt_is_read(tiny: GetTiny) -> Non
     assert counts[0] == 0  # the prompt is longer than a chunk
     assert counts.count(0) == len(counts) - 5
     assert counts[-5:] == [1] * 5
-    assert all(output.values.shape[1:] == (16,) for output in outputs)
+    assert all(host_array(output.values).shape[1:] == (16,) for output in outputs)
 
 
 def test_a_broken_row_is_refused_alone(tiny: GetTiny) -> None:
@@ -227,7 +225,7 @@ def test_the_engine_begins_streamed_speech_anew_while_nobody_can_have_heard_of_i
     good = next(seed for seed, frames in found.items() if LEAST <= frames < 40)
     for first_chunk, seed, reason in ((20, good, FinishReason.COMPLETE), (1, early, FinishReason.TRUNCATED)):
         model = build(whole("custom_voice_ends"))
-        talker = model.stages[0]
+        talker = model.stage("talker")
         assert isinstance(talker, TalkerStage)
         talker._draw_seed = iter((early, good)).__next__
         wish = Sampling(max_new_tokens=61)
@@ -266,7 +264,7 @@ LONG_TRANSCRIPT = "the hello world, first the user, then the hello world again a
 
 def clones(whole: GetWhole, prefill_chunk: int = 512) -> TalkerStage:
     """The Talker's stage of a whole Base model, which reads so many positions of a prompt at a time."""
-    talker = build(whole("base"), max_len=384).stages[0]
+    talker = build(whole("base"), max_len=384).stage("talker")
     assert isinstance(talker, TalkerStage)
     talker._talker._chunk = prefill_chunk
     return talker

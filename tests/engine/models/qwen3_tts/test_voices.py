@@ -47,7 +47,7 @@ REFERENCE = Reference("digest", SAMPLES, 24_000, "the hello")
 
 @pytest.fixture(scope="module")
 def maker(whole: Callable[[str], Path]) -> VoiceMaker:
-    stage = build(whole("base")).stages[0]
+    stage = build(whole("base")).stage("talker")
     assert isinstance(stage, TalkerStage)
     assert stage.voices is not None
     return stage.voices
@@ -256,7 +256,7 @@ async def test_an_uploaded_voice_speaks_by_its_name_and_is_listened_to_once(
     whole: GetWhole, tiny: GetTiny, tmp_path: Path, ref_text: str | None
 ) -> None:
     model, store = build(whole("base")), VoiceStore(tmp_path)
-    talker = model.stages[0]
+    talker = model.stage("talker")
     assert isinstance(talker, TalkerStage)
     assert talker.voices is not None
     talker.voices, encoder, _decoder = several(talker.voices, 1)
