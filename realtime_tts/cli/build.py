@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MODELS_THAT_TELL = frozenset({"kokoro", "qwen3_tts"})
-"""Those that take `progress`, and tell of what takes long."""
-
 
 def build_model(model: ModelSection, progress: Callable[[str], None]) -> Model:
     """Loads it, which may take a while.  Raises `ModelNotUsable`."""
@@ -58,7 +55,7 @@ def model_options(model: ModelSection, progress: Callable[[str], None]) -> dict[
         options["threads"] = model.threads
     if model.dir is not None:
         options["model_dir"] = model.dir
-    if name in MODELS_THAT_TELL:
+    if name in models.specs() and models.find(name).reports_progress:
         options["progress"] = progress
     return options
 

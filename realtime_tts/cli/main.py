@@ -341,24 +341,26 @@ def doctor(
     settings: SettingsOption = None,
     gpu_memory_gb: Annotated[
         float | None,
-        typer.Option(min=1, help="Of Qwen3-TTS: what a GPU of this size would hold.  [default: the one here, or many]"),
+        typer.Option(
+            min=1, help="Report the slots of a GPU of this size.  [default: this machine's GPU, or common sizes]"
+        ),
     ] = None,
 ) -> None:
-    """Check this installation: weights, voices, codecs, and how many streams this machine will hold.
+    """Check this installation: packages, weights and voices, and the number of streams that this machine serves.
 
-    Of Qwen3-TTS nothing is loaded: the directory is checked by its files' headers, and what it takes of a GPU is
-    reckoned.  `--model qwen3_tts` alone tells this of the published sizes.
+    A model for GPUs is not loaded: its directory is checked by its files' headers, and its memory is calculated.
+    Without a directory (`--model qwen3_tts`) this is done for the published sizes.
     """
     from realtime_tts.cli.build import model_options
-    from realtime_tts.cli.doctor import examine
+    from realtime_tts.cli.doctor import check_installation
     from realtime_tts.engine import models
 
     name, _folder = models.resolve(model)
-    if gpu_memory_gb is not None and name != models.LOADS_DIRECTORIES:
-        raise typer.BadParameter(f"--gpu-memory-gb is for Qwen3-TTS; {name} runs on the CPU")
+    if gpu_memory_gb is not None and models.find(name).check is None:
+        raise typer.BadParameter(f"--gpu-memory-gb does not apply to {name}, which runs on the CPU")
     options = configuration.options_in_words(settings or (), "flag --set")
     section = ModelSection(name=model, threads=threads, dir=model_dir, options=options)
-    healthy = examine(name, model_options(section, say_line), print, gpu_memory_gb)
+    healthy = check_installation(name, model_options(section, say_line), print, gpu_memory_gb)
     raise typer.Exit(0 if healthy else 1)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from realtime_tts.clock import sleep_s
 from realtime_tts.engine.api import ModelInfo, Samples, SynthesisRequest, Voice, Word
+from realtime_tts.engine.models.spec import ModelSpec
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts
 from realtime_tts.engine.stage import Frames, Model, StageInput, StageOutput
@@ -232,3 +233,6 @@ def build(
             prefill_s=costs.prefill_s,
         ),
     )
+
+
+MODEL = ModelSpec(name="tone", build=build, info=info)
