@@ -1,4 +1,4 @@
-"""What does the reference codec make of seeded weights?  Records it, for tests/engine/models/qwen3_tts/test_*.py.
+"""Recorder of the reference codec's outputs on seeded weights, for tests/engine/models/qwen3_tts/test_*.py.
 
 Runs in an environment of its own: `pip install torch==2.13.0 transformers==4.57.3 accelerate==1.12.0 soundfile einops
 numba scipy scikit-learn joblib soxr pooch lazy_loader msgpack audioread decorator`, then, with `--no-deps`,
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def stand_in_for(*names: str) -> None:
-    """Empty modules for what `import qwen_tts` wants, and only its other codec uses."""
+    """Empty modules for imports of `qwen_tts` that only its other codec uses."""
     for name in names:
         module = types.ModuleType(name)
         module.__spec__ = importlib.machinery.ModuleSpec(name, None)
@@ -61,7 +61,7 @@ def reference_codec(make: Any) -> Any:
 
 
 def decoder(make: Any, codec: Any) -> dict[str, npt.NDArray[Any]]:
-    """The whole stream at once, and with the reference's windows; in double, so that only our rounding is seen."""
+    """The whole stream at once, and in the reference's windows; in double precision, so only our rounding differs."""
     double = deepcopy(codec.decoder).double()
     codes = torch.from_numpy(make.codes(make.DECODED_FRAMES, make.CODES_SEED).T[None])
     whole = double(codes)[0, 0].float().numpy()
@@ -82,27 +82,12 @@ def encoder(make: Any, codec: Any) -> dict[str, npt.NDArray[Any]]:
         wave = torch.from_numpy(samples)[None]
         codes = codec.encode(wave, torch.ones_like(wave, dtype=torch.long)).audio_codes[0]
         arrays[name] = codes.numpy().astype(np.int16)
-        print(f"{name}: codes {tuple(codes.shape)}, closest call {closest_call(codec, wave):.1e}")
-    return arrays | {"long_windowed": windowed(make, codec)}
+        print(f"{name}: codes {tuple(codes.shape)}, smallest margin {smallest_margin(codec, wave):.1e}")
+    return arrays
 
 
-def windowed(make: Any, codec: Any) -> npt.NDArray[np.int16]:
-    """With the window of attention that the config speaks of, which the reference leaves out."""
-    from transformers.masking_utils import create_sliding_window_causal_mask
-    from transformers.models.mimi import modeling_mimi
-
-    wave = torch.from_numpy(make.recordings()["long"])[None]
-    whole, modeling_mimi.create_causal_mask = modeling_mimi.create_causal_mask, create_sliding_window_causal_mask
-    codec.encoder.config.sliding_window = make.ENCODER_WINDOW
-    print(f"windowed: closest call {closest_call(codec, wave):.1e}")
-    codes = codec.encode(wave, torch.ones_like(wave, dtype=torch.long)).audio_codes[0]
-    modeling_mimi.create_causal_mask = whole
-    kept: npt.NDArray[np.int16] = codes.numpy().astype(np.int16)
-    return kept
-
-
-def closest_call(codec: Any, wave: torch.Tensor) -> float:
-    """How much farther, at least, the second nearest centroid was: what rounding would have to move."""
+def smallest_margin(codec: Any, wave: torch.Tensor) -> float:
+    """The smallest difference between the distances of the nearest and the second nearest centroid."""
     margins: list[float] = []
     quantizer = codec.encoder.quantizer
     parts = (quantizer.semantic_residual_vector_quantizer, quantizer.acoustic_residual_vector_quantizer)
@@ -143,7 +128,7 @@ def speaker(make: Any) -> dict[str, npt.NDArray[Any]]:
 def save(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as file:  # without a date: the same bytes each time
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as file:  # without a date, for reproducible bytes
                 np.lib.format.write_array(file, array)
     print(f"{path.name}: {path.stat().st_size} bytes")
 

@@ -1,6 +1,6 @@
-"""Records what the reference (qwen-tts 0.1.1) says on tiny checkpoints: prompts and codes that our Talker must equal.
+"""Recorder of the reference's (qwen-tts 0.1.1) prompts and codes on tiny checkpoints, which our Talker must equal.
 
-Runs in an environment of its own, of which nothing is a dependency of ours:
+Runs in an environment of its own, without any of our dependencies:
 
     pip install torch==2.13.0 transformers==4.57.3 accelerate==1.12.0 soundfile einops numba scipy scikit-learn joblib \
         soxr pooch lazy_loader msgpack audioread decorator
@@ -45,7 +45,7 @@ CHOOSY = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One request to the reference.  `seed` None is for greedy; `voice` is xvec, icl or None."""
+    """One request to the reference.  `seed` None means greedy; `voice` is xvec, icl or None."""
 
     model: str
     text: str = "hello the world"
@@ -114,7 +114,7 @@ def main(tiktoken: Path) -> None:
 
 
 def _reference(directory: Path, name: str) -> Any:
-    """The reference's own model on our checkpoint; every key must be one that it knows.  It makes no sound here."""
+    """The reference's own model on our checkpoint, which must have only known keys.  It decodes no audio."""
     make_checkpoint(directory, RECIPES[name])
     from qwen_tts import Qwen3TTSModel
     from qwen_tts.core.models.configuration_qwen3_tts import Qwen3TTSConfig
@@ -139,7 +139,7 @@ class _NoCodec:
 
 
 def _speak(model: Any, case: Case, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The codes (n, 16), and what went in: prompt (t, hidden) and trailing text (r, hidden)."""
+    """The codes (n, 16), and the inputs: prompt (t, hidden) and trailing text (r, hidden)."""
     seen: dict[str, Any] = {}
     whole, inner = model.model.generate, model.model.talker.generate
 
@@ -195,11 +195,11 @@ TEXTS = (
     "e\u0301tude and étude 😀👍🏽",
     "https://example.com/a/b?c=d//\n\n",
 )
-"""Tokenised with the real vocabulary, of which only the entries that these texts can reach are recorded."""
+"""Tokenised with the real vocabulary, of which only the entries that these texts can use are recorded."""
 
 
 def _record_tokens(tiktoken: Path) -> None:
-    """`tokens.json`: ids of TEXTS under both ways of cutting words, and the part of the vocabulary that they need."""
+    """`tokens.json`: ids of TEXTS with both ways to split words, and the part of the vocabulary that they need."""
     from transformers import AutoTokenizer
 
     ranks = {base64.b64decode(t): int(r) for t, r in (line.split() for line in tiktoken.read_bytes().splitlines())}
@@ -210,7 +210,7 @@ def _record_tokens(tiktoken: Path) -> None:
         vocab, merges = _as_files(ranks, part)
         (directory / "config.json").write_text('{"model_type": "qwen3_tts", "transformers_version": "4.57.3"}')
         (directory / "tokenizer_config.json").write_text('{"tokenizer_class": "Qwen2Tokenizer"}')
-        # The reference changes the tokenizers of large vocabularies only, so this one is filled up.
+        # The reference changes only the tokenizers of large vocabularies, so this one is padded.
         filled = vocab | {f"<filler {n}>": n for n in range(100_001) if n not in set(vocab.values())}
         (directory / "vocab.json").write_text(json.dumps(filled))
         (directory / "merges.txt").write_text("\n".join(merges), "utf-8")
@@ -224,7 +224,7 @@ def _record_tokens(tiktoken: Path) -> None:
 
 
 def _as_files(ranks: dict[bytes, int], part: dict[bytes, int]) -> tuple[dict[str, int], list[str]]:
-    """vocab.json and merges.txt of `part`: a token's merge is the last that makes it from bytes by the ranks below."""
+    """vocab.json and merges.txt of `part`: a token's merge is the last one that builds it from bytes by lower ranks."""
     from transformers.models.qwen2.tokenization_qwen2 import bytes_to_unicode
 
     char_of = bytes_to_unicode()
@@ -245,7 +245,7 @@ def _as_files(ranks: dict[bytes, int], part: dict[bytes, int]) -> tuple[dict[str
 
 
 def _stand_in() -> None:
-    """The reference imports these for its 25 Hz codec, which is not used here."""
+    """Replaces modules that the reference imports for its 25 Hz codec, which is not used here."""
     for name in ("torchaudio", "torchaudio.compliance", "torchaudio.compliance.kaldi", "onnxruntime", "sox"):
         module = types.ModuleType(name)
         module.__spec__ = importlib.machinery.ModuleSpec(name, None)

@@ -1,6 +1,7 @@
-"""The reference implementation as a process that answers one JSON line with another; bench.qwen3_tts_vs_reference asks.
+"""Process with the reference implementation, which answers a line of JSON with another, for
+bench.qwen3_tts_vs_reference.
 
-Runs in an environment of its own (bench/qwen3_tts_goldens.py tells which), so nothing of ours is imported here.
+Runs in an environment of its own (see bench/qwen3_tts_goldens.py), so it imports nothing of ours.
 """
 
 import importlib.machinery
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Model(Protocol):
-    """What is used of `qwen_tts.Qwen3TTSModel`."""
+    """The part of `qwen_tts.Qwen3TTSModel` that is used."""
 
     def generate_custom_voice(
         self, text: list[str], speaker: str, language: str, *, max_new_tokens: int
@@ -29,7 +30,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """`seed` starts the one generator that the reference draws from."""
+    """`seed` seeds the one generator that the reference draws from."""
 
     model: Model
     seed: Callable[[int], object]
@@ -38,13 +39,13 @@ class Worker:
     def answer(
         self, texts: list[str], speaker: str, language: str, frames: int, seed: int, wave: str
     ) -> dict[str, Any]:
-        """Wall and processor seconds of one call for all of the texts, and the samples of each.
+        """Wall and processor seconds of one call for all texts, and the number of samples of each.
 
-        The first text's sound is put into the file `wave`, unless that is empty.
+        The first text's audio is written to the file `wave`, unless that is empty.
         """
         self.seed(seed)
         wall_s, cpu_s = time.perf_counter(), time.process_time()
-        # The last token that may be drawn never becomes a frame.
+        # The last token is never a frame.
         waves, _ = self.model.generate_custom_voice(texts, speaker, language, max_new_tokens=frames + 1)
         wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
         if wave:
@@ -53,14 +54,14 @@ class Worker:
 
 
 def serve(worker: Worker, requests: TextIO, answers: TextIO) -> None:
-    """Until the requests end."""
+    """Answers requests until their stream ends."""
     for line in requests:
         answers.write(json.dumps(worker.answer(**json.loads(line))) + "\n")
         answers.flush()
 
 
 def stand_in_for(*names: str) -> None:
-    """Empty modules for what the reference imports for its other codec, where they are not installed."""
+    """Empty modules for imports of the reference's other codec that are not installed."""
     installed = {root for name in names if importlib.util.find_spec(root := name.partition(".")[0])}
     for name in names:
         parent, _, child = name.rpartition(".")
@@ -76,7 +77,7 @@ def stand_in_for(*names: str) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     directory, threads, device, dtype = arguments
-    # The reference and its libraries print to the standard output, which is for answers.
+    # The reference and its libraries print to the standard output, which is reserved for answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     stand_in_for("torchaudio", "torchaudio.compliance", "torchaudio.compliance.kaldi", "onnxruntime", "sox")

@@ -1,11 +1,11 @@
-"""Our Qwen3-TTS against the reference, in one run on the same weights: first sound, real-time factor, throughput.
+"""Comparison of our Qwen3-TTS with the reference on the same weights: first audio, real-time factor, throughput.
 
     python -m bench.qwen3_tts_vs_reference --reference-python path/to/its/venv/bin/python
 
-Writes a random model of a size that this machine carries, then lets ours and the reference (PyPI `qwen-tts`, in a
-process of its own, loaded once) speak in turns, and takes medians.  Ours is the Talker and Code2Wav in a small loop
-with continuous batching, without a server; the reference is its `generate_custom_voice`, a list of texts for a batch.
-The reference gives no sound before all of it is made, so its first sound is its end.
+Writes a random model of the given size, runs ours and the reference (PyPI `qwen-tts`, in a process of its own, loaded
+once) alternately, and reports medians.  Ours is the Talker and Code2Wav in a loop with continuous batching, without a
+server; the reference is its `generate_custom_voice`, with a list of texts for a batch.  The reference returns no audio
+before all of it is generated, so its first audio is its end.
 """
 
 import argparse
@@ -25,10 +25,10 @@ import numpy as np
 import torch
 
 from bench import results
-from bench.qwen3_tts_ours import LANGUAGE, SAMPLE_RATE_HZ, SPEAKER, Ours, Take
+from bench.qwen3_tts_flops import flops_per_frame
+from bench.qwen3_tts_ours import LANGUAGE, SAMPLE_RATE_HZ, SPEAKER, Ours, Timing
 from bench.qwen3_tts_weights import SIZES, write_model
 from bench.results import Result, Table, conditions
-from realtime_tts.engine.models.qwen3_tts.code2wav import flops_per_frame
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecDecoderConfig
 from realtime_tts.engine.models.qwen3_tts.config import (
     ModelConfig,
@@ -41,7 +41,7 @@ TEXT = "hello the world hello the world hello the world"
 FRAME_S = 0.08
 BATCH = 4
 CONTEXT_FRAMES = 25
-"""What the reference decodes again before each window (chunked_decode, left_context_size)."""
+"""Frames that the reference decodes again before each window (chunked_decode, left_context_size)."""
 WINDOWED_CHUNKS = (1, 2, 4, 8, 25)
 TTFP_TARGET, RTF_TARGET, THROUGHPUT_TARGET, FLOPS_TARGET = 10.0, 1.0, 2.0, 3.0
 
@@ -55,8 +55,8 @@ class Reference:
         self._process, self._requests, self._answers = process, process.stdin, process.stdout
         self.versions: dict[str, str] = json.loads(self._line())
 
-    def speak(self, texts: Sequence[str], frames: int, seed: int, wave: Path | None = None) -> Take:
-        """As Ours.speak, but one generator draws for all rows.  The first text's sound goes into the file `wave`."""
+    def speak(self, texts: Sequence[str], frames: int, seed: int, wave: Path | None = None) -> Timing:
+        """As Ours.speak, but one generator draws for all rows.  Writes the first text's audio to the file `wave`."""
         request = {"texts": list(texts), "speaker": SPEAKER, "language": LANGUAGE, "frames": frames, "seed": seed}
         self._requests.write(json.dumps(request | {"wave": str(wave or "")}) + "\n")
         self._requests.flush()
@@ -64,12 +64,12 @@ class Reference:
         if set(answer["samples"]) != {round(frames * FRAME_S * SAMPLE_RATE_HZ)}:
             raise SystemExit(f"the reference did not speak {frames} frames: {answer['samples']} samples")
         audio_s = sum(answer["samples"]) / SAMPLE_RATE_HZ
-        return Take(answer["wall_s"], answer["cpu_s"], answer["wall_s"], audio_s)
+        return Timing(answer["wall_s"], answer["cpu_s"], answer["wall_s"], audio_s)
 
     def _line(self) -> str:
         if line := self._answers.readline():
             return line
-        raise SystemExit(f"the reference's process ended (exit status {self._process.wait()}); it says why above")
+        raise SystemExit(f"the reference's process ended (exit status {self._process.wait()}); see its output above")
 
 
 @contextmanager
@@ -89,21 +89,21 @@ class Side:
     ttfp_s: float
     rtf: float
     cpu_rtf: float
-    """Processor seconds for a second of sound: what others on the machine disturb less."""
+    """Processor seconds per second of audio, which other processes on the machine disturb less."""
     batch_throughput: float
     batch_ttfp_s: float
 
 
-def side(alone: Sequence[Take], together: Sequence[Take]) -> Side:
-    def median(takes: Sequence[Take], value: Callable[[Take], float]) -> float:
-        return statistics.median(map(value, takes))
+def side(alone: Sequence[Timing], together: Sequence[Timing]) -> Side:
+    def median(timings: Sequence[Timing], value: Callable[[Timing], float]) -> float:
+        return statistics.median(map(value, timings))
 
     return Side(
-        ttfp_s=median(alone, lambda take: take.first_s),
-        rtf=median(alone, lambda take: take.rtf),
-        cpu_rtf=median(alone, lambda take: take.cpu_rtf),
-        batch_throughput=median(together, lambda take: take.throughput),
-        batch_ttfp_s=median(together, lambda take: take.first_s),
+        ttfp_s=median(alone, lambda timing: timing.first_s),
+        rtf=median(alone, lambda timing: timing.rtf),
+        cpu_rtf=median(alone, lambda timing: timing.cpu_rtf),
+        batch_throughput=median(together, lambda timing: timing.throughput),
+        batch_ttfp_s=median(together, lambda timing: timing.first_s),
     )
 
 
@@ -119,15 +119,15 @@ class Target:
 
 
 def targets(ours: Side, theirs: Side, decoder: CodecDecoderConfig) -> list[Target]:
-    """All as how many times better ours is."""
+    """Each as the factor by which ours is better."""
     return [
-        Target("first sound at c=1, times sooner", theirs.ttfp_s / ours.ttfp_s, TTFP_TARGET),
+        Target("first audio at c=1, times sooner", theirs.ttfp_s / ours.ttfp_s, TTFP_TARGET),
         Target("RTF at c=1, times less", theirs.rtf / ours.rtf, RTF_TARGET),
         Target(
             f"throughput at c={BATCH}, times more", ours.batch_throughput / theirs.batch_throughput, THROUGHPUT_TARGET
         ),
         Target(
-            "FLOPs a frame at chunks of up to 4, times fewer",
+            "FLOPs per frame at chunks of up to 4, times fewer",
             min(saved_flops(decoder, chunk) for chunk in (1, 2, 3, 4)),
             FLOPS_TARGET,
         ),
@@ -138,43 +138,43 @@ def saved_flops(decoder: CodecDecoderConfig, chunk: int) -> float:
     return flops_per_frame(decoder, chunk, CONTEXT_FRAMES) / flops_per_frame(decoder, chunk)
 
 
-def step_bytes(config: TalkerConfig, bytes_per_number: int) -> int:
-    """What the weights weigh that one step of the Talker reads, the predictor's once for each code it draws.
+def step_bytes(config: TalkerConfig, bytes_per_value: int) -> int:
+    """Bytes of the weights that one step of the Talker reads, those of the predictor once for each code that it draws.
 
-    The caches of keys and values, and the rows that are looked up, are next to nothing beside them at c=1.
+    The caches of keys and values and the rows of embeddings are negligible at c=1.
     """
     own = config.code_predictor_config
     draws = own.num_code_groups - 1
-    predictor = draws * (_stack_numbers(own) + own.vocab_size * own.hidden_size)
+    predictor = draws * (_stack_values(own) + own.vocab_size * own.hidden_size)
     if own.hidden_size != config.hidden_size:
         predictor += (draws + 1) * own.hidden_size * config.hidden_size
-    talker = _stack_numbers(config) + config.vocab_size * config.hidden_size
-    return (talker + predictor) * bytes_per_number
+    talker = _stack_values(config) + config.vocab_size * config.hidden_size
+    return (talker + predictor) * bytes_per_value
 
 
-def _stack_numbers(config: StackConfig) -> int:
+def _stack_values(config: StackConfig) -> int:
     heads = 2 * config.num_attention_heads + 2 * config.num_key_value_heads
     layer = config.hidden_size * (heads * config.head_dim + 3 * config.intermediate_size)
     return config.num_hidden_layers * layer
 
 
 def bandwidth_bytes_per_s(device: torch.device, megabytes: int) -> float:
-    """Of reads and writes together, in copies of a tensor too large for any cache; the best of five."""
+    """Reads and writes together, in copies of a tensor larger than any cache; the best of five."""
     source = torch.ones(megabytes * 250_000, device=device)
     target = torch.empty_like(source)
     best_s = float("inf")
-    for _ in range(6):  # the first also makes the pages
-        began_s = time.perf_counter()
+    for _ in range(6):  # the first also allocates the pages
+        started_s = time.perf_counter()
         target.copy_(source)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        best_s = min(best_s, time.perf_counter() - began_s)
+        best_s = min(best_s, time.perf_counter() - started_s)
     return 2 * source.nbytes / best_s
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the Talker at c=1, against the memory that it has to read."""
+    """One step of the Talker at c=1, compared with the memory that it reads."""
 
     bytes_read: int
     median_s: float
@@ -187,7 +187,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Parity:
-    """Ours against the reference on one request, drawn with the same seed."""
+    """Difference of ours from the reference on one request with the same seed."""
 
     peak_difference: float
     peak: float
@@ -199,7 +199,7 @@ class Report:
     ours: Side
     step: Step
     flops_per_frame: dict[int, tuple[float, float]]
-    """By the chunk's frames: with a state, and windowed."""
+    """By the frames of a chunk: with state, and windowed."""
     reference: Side | None = None
     parity: Parity | None = None
     targets: list[Target] = field(default_factory=list)
@@ -209,18 +209,18 @@ def measure(args: argparse.Namespace, directory: Path) -> Report:
     device = torch.device(args.device)
     torch.set_num_threads(args.threads)
     ours = Ours(directory, BATCH, device, vars(torch)[args.dtype], args.first_frames, args.chunk)
-    told = described(args, ours.config)
-    ours.speak([TEXT] * BATCH, args.frames, 0)  # warm
+    conditions = described(args, ours.config)
+    ours.speak([TEXT] * BATCH, args.frames, 0)  # warm-up
     if args.reference_python is None:
         alone = [ours.speak([TEXT], args.frames, number)[0] for number in range(args.rounds)]
         together = [ours.speak([TEXT] * BATCH, args.frames, number)[0] for number in range(args.rounds)]
-        return Report(told, side(alone, together), _step(args, ours, device), _flops(ours.decoder.config))
+        return Report(conditions, side(alone, together), _step(args, ours, device), _flops(ours.decoder.config))
     with reference(args.reference_python, directory, args.threads, args.device, args.dtype) as theirs:
-        told |= {f"reference's {name}": value for name, value in theirs.versions.items()}
+        conditions |= {f"reference's {name}": value for name, value in theirs.versions.items()}
         parity = compared(ours, theirs, args.frames, directory / "reference.npy")
-        mine, other = in_turns(ours, theirs, args.frames, args.rounds)
+        mine, other = alternately(ours, theirs, args.frames, args.rounds)
     return Report(
-        told,
+        conditions,
         mine,
         _step(args, ours, device),
         _flops(ours.decoder.config),
@@ -231,17 +231,17 @@ def measure(args: argparse.Namespace, directory: Path) -> Report:
 
 
 def compared(ours: Ours, theirs: Reference, frames: int, path: Path) -> Parity:
-    """Our whole sound at c=1 against theirs."""
+    """Our whole audio at c=1 compared with theirs."""
     theirs.speak([TEXT], frames, 1, path)
     expected = np.load(path)
     _, (wave,) = ours.speak([TEXT], frames, 1)
     return Parity(float(np.abs(wave - expected).max()), float(np.abs(expected).max()))
 
 
-def in_turns(ours: Ours, theirs: Reference, frames: int, rounds: int) -> tuple[Side, Side]:
-    """Alone and as a batch; who goes first changes with each round."""
-    mine: tuple[list[Take], list[Take]] = ([], [])
-    other: tuple[list[Take], list[Take]] = ([], [])
+def alternately(ours: Ours, theirs: Reference, frames: int, rounds: int) -> tuple[Side, Side]:
+    """Alone and as a batch; the order changes with each round."""
+    mine: tuple[list[Timing], list[Timing]] = ([], [])
+    other: tuple[list[Timing], list[Timing]] = ([], [])
     for number in range(rounds):
         for kind, texts in enumerate(([TEXT], [TEXT] * BATCH)):
             for ours_now in (True, False) if number % 2 else (False, True):
@@ -280,10 +280,10 @@ def described(args: argparse.Namespace, config: ModelConfig) -> dict[str, str]:
 def print_report(report: Report) -> None:
     for name, value in report.conditions.items():
         print(f"{name:28} {value}")
-    print(f"\n{'medians':12} {'first sound':>12} {'RTF c=1':>8} {'CPU s/s':>8} {f'c={BATCH} s/s':>8} {'first':>10}")
+    print(f"\n{'medians':12} {'first audio':>12} {'RTF c=1':>8} {'CPU s/s':>8} {f'c={BATCH} s/s':>8} {'first':>10}")
     for name, one in (("ours", report.ours), ("reference", report.reference)):
         if one is None:
-            print("reference    not measured: say --reference-python")
+            print("reference    not measured: set --reference-python")
             continue
         print(
             f"{name:12} {one.ttfp_s * 1e3:9.0f} ms {one.rtf:8.3f} {one.cpu_rtf:8.3f} {one.batch_throughput:8.3f}"
@@ -293,41 +293,39 @@ def print_report(report: Report) -> None:
     print(
         f"\na step of the Talker reads {step.bytes_read / 1e6:.0f} MB in {step.median_s * 1e3:.1f} ms:"
         f" {step.share:.0%} of the {step.bandwidth_bytes_per_s / 1e9:.1f} GB/s of a large copy"
-        " (weights that stay in a cache can make it more than all)"
+        " (weights in a cache can make it more than 100%)"
     )
     for chunk, (stateful, windowed) in report.flops_per_frame.items():
         print(
-            f"decoding {chunk:2} frames: {stateful / 1e9:.2f} GFLOP a frame with a state, {windowed / 1e9:.2f} with"
+            f"decoding {chunk:2} frames: {stateful / 1e9:.2f} GFLOP per frame with state, {windowed / 1e9:.2f} with"
             f" {CONTEXT_FRAMES} frames of context: {windowed / stateful:.1f} times"
         )
     if report.parity is not None:
-        print(
-            f"the same seed's sound differs by {report.parity.peak_difference:.1e}, its peak {report.parity.peak:.2f}"
-        )
+        print(f"the same seed's audio differs by {report.parity.peak_difference:.1e}, peak {report.parity.peak:.2f}")
     for target in report.targets:
         print(f"{'met   ' if target.met else 'MISSED'} {target.name}: {target.value:.2f} (>= {target.at_least:g})")
 
 
 def as_result(report: Report) -> Result:
-    """The same for `bench.report`."""
+    """The report as a result of `bench.report`."""
     sides = [("ours", report.ours)] + ([("reference", report.reference)] if report.reference else [])
     rows = tuple(
         (name, one.ttfp_s * 1000, one.rtf, one.cpu_rtf, one.batch_throughput, one.batch_ttfp_s * 1000)
         for name, one in sides
     )
-    columns = ("medians", "first sound, ms", "RTF", "CPU, s/s", f"c={BATCH}, s/s", f"c={BATCH}, first sound, ms")
+    columns = ("medians", "first audio, ms", "RTF", "CPU, s/s", f"c={BATCH}, s/s", f"c={BATCH}, first audio, ms")
     targets = tuple((one.name, one.value, one.at_least, "met" if one.met else "MISSED") for one in report.targets)
-    tables = [Table("The same requests, in turns", columns, rows)]
+    tables = [Table("The same requests, alternately", columns, rows)]
     tables += [Table("Targets", ("ours by theirs", "measured", "at least", ""), targets)] if targets else []
     notes = [
         f"a step of the Talker at c=1 reads {report.step.bytes_read / 1e6:.0f} MB at {report.step.share:.0%} of the"
         f" {report.step.bandwidth_bytes_per_s / 1e9:.1f} GB/s of a large copy"
     ]
     if (parity := report.parity) is not None:
-        notes.append(f"the same seed's sound differs by {parity.peak_difference:.1e}, its peak {parity.peak:.2f}")
+        notes.append(f"the same seed's audio differs by {parity.peak_difference:.1e}, its peak is {parity.peak:.2f}")
     return Result(
         bench="bench.qwen3_tts_vs_reference",
-        title="Is our Qwen3-TTS faster than the reference?",
+        title="Our Qwen3-TTS compared with the reference",
         headline=f"{sum(one.met for one in report.targets)} of {len(report.targets)} targets met"
         if report.targets
         else "the reference was not measured",

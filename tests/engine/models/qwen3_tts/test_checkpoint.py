@@ -75,6 +75,7 @@ def test_a_checkpoint_of_another_structure_is_rejected(tiny: GetTiny, tmp_path: 
             load(model, tmp_path)
 
 
+@pytest.mark.slow
 def test_every_kind_of_tensor_is_required(tiny: GetTiny, tmp_path: Path) -> None:
     model = tiny("custom_voice_small")
     tensors = load_file(model.directory / SINGLE)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec import convert, to_builtins
 
 from realtime_tts.engine.models.qwen3_tts import memory
+from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
 from realtime_tts.engine.models.qwen3_tts.code2wav import state_shapes
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecDecoderConfig, SpeakerEncoderConfig
 from realtime_tts.engine.models.qwen3_tts.codec_state import StateArena
@@ -71,7 +72,7 @@ def test_weights_are_counted_if_they_are_loaded(tiny: GetTiny, whole: GetWhole) 
     codec = whole_codec_state()
     for name, clones in (("custom_voice", False), ("base", True)):
         kept = sum(tensor.numel() for key, tensor in codec.items() if clones or key.startswith("decoder."))
-        with memory.Checkpoint(whole(name), CPU, torch.float32) as checkpoint:
+        with Checkpoint(whole(name), CPU, torch.float32) as checkpoint:
             talker = sum(tensor.numel() for tensor in checkpoint.read_all("talker.").values())
             kept += clones * sum(tensor.numel() for tensor in checkpoint.read_all("speaker_encoder.").values())
         found = checkpoint_memory(whole(name), "tiny", torch.bfloat16, 100)
