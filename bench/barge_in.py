@@ -29,7 +29,7 @@ from realtime_tts.client import Audio, ClientSession, connect
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.config.schema import ModelSection, ServerConfig, ServerSection
 from realtime_tts.errors import RealtimeTTSError
-from realtime_tts.session.messages import AudioCancelled, AudioStart, ServerError
+from realtime_tts.frontends.native.messages import AudioCancelled, AudioStart, ServerError
 
 TEXT = "This is what is being said when somebody speaks up. It has a second sentence, which few will hear. And a third."
 PATIENCE_S = 30.0
@@ -203,7 +203,7 @@ async def _run(args: argparse.Namespace) -> Tally:
     async with AsyncExitStack() as stack:
         url = args.url
         if url is None:
-            model = ModelSection(name="tone", options={"profile": args.profile})
+            model = ModelSection(name=("tone",), options={"profile": args.profile})
             config = ServerConfig(server=ServerSection(port=0), model=model)
             url, _server = await stack.enter_async_context(serving(config, silently))
         return await measure(url, args.cancels, args.connections, args.seed)

@@ -38,7 +38,7 @@ from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
 from realtime_tts.engine.models.kokoro.steady import NORMS, PHASE, make_steady
 from realtime_tts.engine.models.kokoro.styles import Style, load_styles
 from realtime_tts.engine.models.kokoro.weights import find_weights
-from realtime_tts.engine.stage import Model, StageInput
+from realtime_tts.engine.stage import Model, StageInput, host_array
 
 Array = npt.NDArray[np.float32]
 Feed = dict[str, npt.NDArray[Any]]
@@ -135,8 +135,9 @@ def only_inputs(session: Any, feed: Feed) -> Feed:
 
 def make_frames(model: Model, text: str) -> Array:
     request = SynthesisRequest("profile", "profile", text, VOICE)
-    frames = model.stages[0].run([StageInput(request)])[0].values.astype(np.float32)
-    model.stages[0].release(request.request_id)
+    stage = model.stage(model.specs[0].name)
+    frames = host_array(stage.run([StageInput(request)])[0].values).astype(np.float32)
+    stage.release(request.request_id)
     return frames
 
 

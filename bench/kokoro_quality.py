@@ -20,9 +20,10 @@ from bench.results import Result, Table
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.engine.models import kokoro
-from realtime_tts.engine.models.kokoro.normalise import normalise
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
-from realtime_tts.engine.stage import Model, StageInput
+from realtime_tts.engine.stage import Model, StageInput, host_array
+from realtime_tts.text.english.normalizer import normalize
+from realtime_tts.text.offsets import AlignedText
 
 Array = npt.NDArray[np.float32]
 
@@ -104,29 +105,29 @@ def speak(model: Model, text: str, voice: str, plan: ChunkPlan, clock: Clock) ->
 
 
 def _stream(model: Model, request: SynthesisRequest, plan: ChunkPlan) -> Iterator[Array]:
-    front, vocoder = model.stages
+    front, vocoder = (model.stage(spec.name) for spec in model.specs)
     pieces = []
     finished = False
     while not finished:
         output = front.run([StageInput(request)])[0]
         if output.error is not None:
             raise output.error
-        pieces.append(output.values)
+        pieces.append(host_array(output.values))
         finished = output.finished
     frames = np.concatenate(pieces)
     for chunk in plan.ramp(len(frames)):
         window = frames[chunk.context_start : chunk.context_end]
-        output = vocoder.run([StageInput(request, frames=window, chunk=chunk)])[0]
+        output = vocoder.run([StageInput(request, window, chunk)])[0]
         if output.error is not None:
             raise output.error
-        yield output.values.astype(np.float32, copy=False)
-    for stage in model.stages:
+        yield host_array(output.values).astype(np.float32, copy=False)
+    for stage in (front, vocoder):
         stage.release(request.request_id)
 
 
 # Whisper writes numbers and addresses its own way, so both sides are put in words before they are compared.
 def words(text: str) -> list[str]:
-    spelled = re.sub(r"(?<=[A-Z])(?=[A-Z])", " ", normalise(text))
+    spelled = re.sub(r"(?<=[A-Z])(?=[A-Z])", " ", normalize(AlignedText.of(text)).text)
     return re.sub(r"[^a-z' ]", " ", spelled.lower().replace("p.m.", "pm").replace("a.m.", "am")).split()
 
 

@@ -39,9 +39,9 @@ from realtime_tts.engine.api import (
     SynthesisRequest,
 )
 from realtime_tts.engine.models import tone
+from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.ops.metrics import Metrics
 from realtime_tts.server.app import Server, ServerLimits, ServerOptions, listening
-from realtime_tts.session.protocol import STREAM_PATH
 
 KINDS = ("ours", "aiohttp", "raw")
 CHUNK_SAMPLES = tone.SAMPLES_PER_FRAME
@@ -124,11 +124,11 @@ class PacedEngine:
 
 @asynccontextmanager
 async def ours(_encoding: Encoding) -> AsyncIterator[int]:
-    """The whole server but for its engine thread: door, access, session, encoder, metrics."""
+    """The whole server but for its engine thread: connection limits, middlewares, session, encoder, metrics."""
     clock, metrics = MonotonicClock(), Metrics()
     limits = ServerLimits(max_sessions=MAX_LISTENERS)
     server = Server(
-        PacedEngine(asyncio.get_running_loop()),
+        {"tone": PacedEngine(asyncio.get_running_loop())},
         clock,
         limits,
         ServerOptions(observer=metrics, metrics_text=metrics.text),

@@ -130,7 +130,8 @@ class Loaded:
         if key not in self._models:
             built = self._build(slots, **options)
             # The published table of first chunks goes by the share of the batch that is in use.
-            self._models[key] = replace(built, slots=slots, nominal_streams=slots)
+            specs = (replace(built.specs[0], slots=slots), *built.specs[1:])
+            self._models[key] = replace(built, specs=specs, nominal_streams=slots)
         return self._models[key]
 
 

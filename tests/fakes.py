@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from realtime_tts.audio.pcm import pcm_bytes
@@ -26,10 +26,15 @@ from realtime_tts.engine.api import (
 )
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.engine import Engine
-from realtime_tts.engine.executors.thread import Executor, InlineExecutor
+from realtime_tts.engine.executor import Executor, InlineExecutor, Launch
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput
 from realtime_tts.errors import RealtimeTTSError
+from realtime_tts.frontends.native.decode import decode
+from realtime_tts.frontends.native.encode import NativeEncoder
+from realtime_tts.session.events import SessionEvent
+from realtime_tts.session.frontend import Frame
+from realtime_tts.session.inputs import SessionInput
 
 
 class WrappedStage:
@@ -39,18 +44,6 @@ class WrappedStage:
         self._stage = stage
         self._before = before
 
-    @property
-    def name(self) -> str:
-        return self._stage.name
-
-    @property
-    def lane(self) -> str:
-        return self._stage.lane
-
-    @property
-    def max_batch(self) -> int:
-        return self._stage.max_batch
-
     def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
         self._before(batch)
         return self._stage.run(batch)
@@ -59,9 +52,18 @@ class WrappedStage:
         self._stage.release(request_id)
 
 
+def with_stage(model: Model, name: str, *replicas: Stage) -> Model:
+    """The model with other objects for one of its stages."""
+    return dataclasses.replace(model, stages={**model.stages, name: replicas})
+
+
+def with_slots(model: Model, name: str, slots: int) -> Model:
+    specs = (dataclasses.replace(spec, slots=slots) if spec.name == name else spec for spec in model.specs)
+    return dataclasses.replace(model, specs=tuple(specs))
+
+
 def wrapped(model: Model, stage_name: str, before: Callable[[Sequence[StageInput]], None]) -> Model:
-    stages = tuple(WrappedStage(s, before) if s.name == stage_name else s for s in model.stages)
-    return dataclasses.replace(model, stages=stages)
+    return with_stage(model, stage_name, *(WrappedStage(stage, before) for stage in model.stages[stage_name]))
 
 
 def raises_for(text: str) -> Callable[[Sequence[StageInput]], None]:
@@ -85,27 +87,29 @@ class Gate:
 
 
 class HeldExecutor(InlineExecutor):
-    """Runs a batch only when told to, so that a test decides what is in flight."""
+    """Runs batches only on `run_all`, so that a test decides what is in flight."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.held: list[Callable[[], None]] = []
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self.held: list[Launch] = []
 
-    def launch(self, launch: object) -> None:
-        parent = super().launch
-        self.held.append(lambda: parent(launch))  # type: ignore[arg-type]
+    def launch(self, launch: Launch) -> None:
+        self.held.append(launch)
 
     def run_all(self) -> None:
         held, self.held = self.held, []
-        for run in held:
-            run()
+        for launch in held:
+            super().launch(launch)
+
+    def run_first(self) -> None:
+        super().launch(self.held.pop(0))
 
 
 def slots(model: Model) -> int:
-    """What the tone model's stages hold, over all requests."""
+    """Entries that the tone model's stages keep, over all requests and replicas."""
     total = 0
-    for stage in model.stages:
-        assert isinstance(stage, tone.Talker | tone.Code2Wav)
+    for stage in (stage for replicas in model.stages.values() for stage in replicas):
+        assert isinstance(stage, tone.Thinker | tone.Talker | tone.Code2Wav)
         total += len(stage.slots)
     return total
 
@@ -118,8 +122,15 @@ def make_engine(
     model: Model, *, executor: Executor | None = None, clock: Clock | None = None, config: EngineConfig | None = None
 ) -> tuple[Engine, list[EngineEvent]]:
     events: list[EngineEvent] = []
-    engine = Engine(model, executor or InlineExecutor(), clock or VirtualClock(), emit=events.extend, config=config)
-    return engine, events
+    executor = executor or InlineExecutor(model)
+    return Engine(model, executor, clock or VirtualClock(), emit=events.extend, config=config), events
+
+
+def make_held_engine(
+    model: Model, *, clock: Clock | None = None, config: EngineConfig | None = None
+) -> tuple[Engine, list[EngineEvent], HeldExecutor]:
+    executor = HeldExecutor(model)
+    return *make_engine(model, executor=executor, clock=clock, config=config), executor
 
 
 def run_to_end(engine: Engine) -> None:
@@ -157,20 +168,25 @@ def spoken_pcm(text: str, *, voice: str = "tone_low", speed: float = 1.0) -> byt
     return pcm_bytes(spoken(text, voice=voice, speed=speed))
 
 
-class FakeTransport:
-    """A client without a socket: `incoming` is what it sends, `sent` what it got, a close as (code, reason)."""
+class FakeClient:
+    """A client of the native protocol without a socket: `incoming` is what it sends, `sent` what it got.
 
-    def __init__(self) -> None:
+    A close is recorded as (code, reason).
+    """
+
+    def __init__(self, session_id: str = "sid", max_message_bytes: int = 256 * 1024) -> None:
         self.incoming: asyncio.Queue[str | bytes | None] = asyncio.Queue()
         self.sent: list[str | bytes | tuple[int, str]] = []
         self.reads = asyncio.Event()
-        """Cleared, it is a client who does not read: writes wait."""
+        """Cleared: the client does not read, so writes wait."""
         self.reads.set()
         self.at_once = False
-        """What it says of each packet: whether it went out at once."""
+        """What `send` returns: whether a frame went to the socket at once."""
         self.aborted = False
         self.receiving = 0
-        """Calls of `receive` that wait now."""
+        """Calls of `receive` that are waiting."""
+        self._max_message_bytes = max_message_bytes
+        self._encoder = NativeEncoder(session_id)
 
     def says(self, **message: object) -> None:
         self.incoming.put_nowait(json.dumps(message))
@@ -189,18 +205,22 @@ class FakeTransport:
             for frame in self.sent
         ]
 
-    async def receive(self) -> str | bytes | None:
+    async def receive(self) -> Iterable[SessionInput] | None:
         self.receiving += 1
         try:
-            return await self.incoming.get()
+            data = await self.incoming.get()
         finally:
             self.receiving -= 1
+        if data is None:
+            return None
+        raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+        return (decode(raw, is_binary=isinstance(data, bytes), max_message_bytes=self._max_message_bytes),)
 
-    async def send_text(self, data: bytes) -> None:
-        await self._write(data.decode())
+    def encode(self, event: SessionEvent) -> Iterable[Frame]:
+        return self._encoder.encode(event)
 
-    async def send_bytes(self, data: bytes) -> bool:
-        await self._write(data)
+    async def send(self, frame: Frame) -> bool:
+        await self._write(frame.data if frame.is_binary else frame.data.decode())
         return self.at_once
 
     async def close(self, code: int, reason: str) -> None:

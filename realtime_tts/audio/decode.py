@@ -1,4 +1,4 @@
-"""A recording that somebody has sent, to samples: wav, flac, ogg or mp3, and never more memory than was allowed."""
+"""Decoder of received recordings: wav, flac, ogg or mp3 to samples, in bounded memory."""
 
 import base64
 import binascii
@@ -17,25 +17,25 @@ MIN_RATE_HZ, MAX_RATE_HZ = 4_000, 192_000
 MAX_CHANNELS = 8
 BLOCK_FRAMES = 16_384
 FORMATS = ("WAV", "WAVEX", "FLAC", "OGG", "MP3")
-"""By libsndfile's names.  It knows twenty more, whose parsers nobody needs and attackers like."""
+"""By libsndfile's names.  Its parsers of twenty more formats are a risk without a use."""
 
 
 @dataclass(frozen=True, slots=True)
 class AudioUrl:
-    """A recording that is still to be fetched, by whoever may decide that."""
+    """The address of a recording, which the caller may fetch or refuse."""
 
     url: str
 
 
 class _Sequential(soundfile.SoundFile):  # type: ignore[misc]
-    """Read from front to end.  soundfile else seeks after each block, and fails at the end of a flac of open length."""
+    """Read from start to end.  Else soundfile seeks after each block, and fails at the end of a flac of open length."""
 
     def seekable(self) -> bool:
         return False
 
 
 def parse_ref_audio(value: str, *, max_bytes: int = MAX_BYTES) -> bytes | AudioUrl:
-    """What `ref_audio` holds: a data URL or bare base64 gives its bytes, an http(s) URL is only told to be one.
+    """The bytes of a `ref_audio` that is a data URL or bare base64, or the address in one that is an http(s) URL.
 
     Raises `InvalidConfig`.
     """
@@ -45,36 +45,36 @@ def parse_ref_audio(value: str, *, max_bytes: int = MAX_BYTES) -> bytes | AudioU
     if start.startswith("data:"):
         head, comma, value = value.partition(",")
         if not comma or not head.lower().endswith(";base64"):
-            raise InvalidConfig("ref_audio: a data URL must be data:audio/...;base64,...")
+            raise InvalidConfig("a data URL must be data:audio/...;base64,...", param="ref_audio")
     if len(value) * 3 // 4 > max_bytes + 3:
-        raise InvalidConfig(f"ref_audio: at most {max_bytes} bytes")
+        raise InvalidConfig(f"at most {max_bytes} bytes", param="ref_audio")
     try:
-        # Whitespace in it is usual: mail and command line tools break base64 into lines.
+        # White space in it is common: mail and command line tools break base64 into lines.
         data = base64.b64decode("".join(value.split()), validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidConfig("ref_audio: neither a data URL, nor base64, nor an http(s) URL") from None
+        raise InvalidConfig("must be a data URL, base64 or an http(s) URL", param="ref_audio") from None
     if not data:
-        raise InvalidConfig("ref_audio: is empty")
+        raise InvalidConfig("is empty", param="ref_audio")
     return data
 
 
 def decode_audio(data: bytes, *, max_bytes: int, max_s: float) -> tuple[Float32, int]:
     """A whole file to mono float32 samples (n,) in [-1, 1], n > 0, and their rate in Hz.
 
-    Raises `InvalidConfig` for what is too large or too long, is no sound, or has a rate, a number of channels or
-    samples that no recording has.  What a header promises is believed only where it is too much.
+    Raises `InvalidConfig` where the file is too large or too long, is not audio, or has an impossible sample rate,
+    number of channels or samples.  A header's length only serves to refuse a file, not to reserve memory.
     """
     if len(data) > max_bytes:
-        raise InvalidConfig(f"ref_audio: at most {max_bytes} bytes, got {len(data)}")
+        raise InvalidConfig(f"at most {max_bytes} bytes, got {len(data)}", param="ref_audio")
     if not _is_known(data):
-        raise InvalidConfig("ref_audio: is no wav, flac, ogg or mp3 file")
+        raise InvalidConfig("must be a wav, flac, ogg or mp3 file", param="ref_audio")
     try:
         with _Sequential(io.BytesIO(data)) as file:
             _check_header(file, max_s)
             samples = _read(file, math.floor(max_s * file.samplerate), max_s)
             return samples, int(file.samplerate)
     except (soundfile.SoundFileError, ValueError) as error:
-        raise InvalidConfig(f"ref_audio: cannot be decoded: {str(error)[:200]}") from None
+        raise InvalidConfig(f"cannot be decoded: {str(error)[:200]}", param="ref_audio") from None
 
 
 def _is_known(data: bytes) -> bool:
@@ -86,18 +86,18 @@ def _is_known(data: bytes) -> bool:
 
 def _check_header(file: soundfile.SoundFile, max_s: float) -> None:
     if file.format not in FORMATS:
-        raise InvalidConfig("ref_audio: is no wav, flac, ogg or mp3 file")
+        raise InvalidConfig("must be a wav, flac, ogg or mp3 file", param="ref_audio")
     if not MIN_RATE_HZ <= file.samplerate <= MAX_RATE_HZ:
-        raise InvalidConfig(f"ref_audio: {file.samplerate} Hz is not from {MIN_RATE_HZ} to {MAX_RATE_HZ}")
+        raise InvalidConfig(f"must have {MIN_RATE_HZ} to {MAX_RATE_HZ} Hz, got {file.samplerate} Hz", param="ref_audio")
     if not 1 <= file.channels <= MAX_CHANNELS:
-        raise InvalidConfig(f"ref_audio: {file.channels} channels are not from 1 to {MAX_CHANNELS}")
-    # A flac or an mp3 may leave its length open, which libsndfile tells as the largest number there is.
+        raise InvalidConfig(f"must have 1 to {MAX_CHANNELS} channels, got {file.channels} channels", param="ref_audio")
+    # A flac or an mp3 may leave its length open, which libsndfile reports as the largest possible number.
     if max_s * file.samplerate < file.frames < 2**62:
         raise _too_long(max_s)
 
 
 def _read(file: soundfile.SoundFile, max_frames: int, max_s: float) -> Float32:
-    """Block by block, so that a file that lies about its length costs no more than an honest one."""
+    """Block by block, so that a file with a wrong length in its header needs no more memory than another."""
     blocks: list[Float32] = []
     frames = 0
     while True:
@@ -108,12 +108,12 @@ def _read(file: soundfile.SoundFile, max_frames: int, max_s: float) -> Float32:
         if frames > max_frames:
             raise _too_long(max_s)
         if not np.isfinite(block).all():
-            raise InvalidConfig("ref_audio: holds samples that are no numbers")
+            raise InvalidConfig("contains samples that are not finite numbers", param="ref_audio")
         blocks.append(playable(block).mean(axis=1, dtype=np.float32))
     if not blocks:
-        raise InvalidConfig("ref_audio: holds no sound")
+        raise InvalidConfig("contains no samples", param="ref_audio")
     return np.concatenate(blocks)
 
 
 def _too_long(max_s: float) -> InvalidConfig:
-    return InvalidConfig(f"ref_audio: is longer than {max_s:g} s")
+    return InvalidConfig(f"is longer than {max_s:g} s", param="ref_audio")

@@ -10,7 +10,7 @@ from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine import models
 from realtime_tts.engine.api import AudioReady, EngineEvent, RequestFinished, Submit, SynthesisRequest
 from realtime_tts.engine.engine import Engine
-from realtime_tts.engine.executors.thread import InlineExecutor
+from realtime_tts.engine.executor import InlineExecutor
 from realtime_tts.engine.stage import Model
 from realtime_tts.errors import RealtimeTTSError
 
@@ -89,7 +89,7 @@ def _measure(model: Model, text: str, clock: Clock) -> tuple[float, float]:
         events.extend(new)
         arrivals_s.extend(clock.now_s() for event in new if isinstance(event, AudioReady))
 
-    engine = Engine(model, InlineExecutor(), clock, emit=emit)
+    engine = Engine(model, InlineExecutor(model), clock, emit=emit)
     started_s = clock.now_s()
     engine.handle(Submit(SynthesisRequest("doctor", "doctor", text, model.info.default_voice or "")))
     while engine.step():

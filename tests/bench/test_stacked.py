@@ -61,7 +61,7 @@ def test_a_model_is_loaded_once_for_all_layers_that_want_the_same() -> None:
     loaded = Loaded(build, slots=8)
     models = [loaded(layer, {"code2wav": layer.code2wav}) for layer in LAYERS]
     assert asked == [(1, {"code2wav": "windowed"}), (8, {"code2wav": "windowed"}), (8, {"code2wav": "stateful"})]
-    assert [model.slots for model in models] == [1] + [8] * (len(LAYERS) - 1)
+    assert [model.specs[0].slots for model in models] == [1] + [8] * (len(LAYERS) - 1)
 
 
 def test_a_layer_that_is_not_there_is_told_and_not_measured(tmp_path: Path) -> None:
@@ -103,7 +103,6 @@ class Watched:
     """A stage that notes what it is given, breaks off in one text, and once has no room for another."""
 
     def __init__(self, stage: Stage, broken: str | None = None, refused: str | None = None) -> None:
-        self.name, self.lane, self.max_batch = stage.name, stage.lane, stage.max_batch
         self.rows: list[int] = []
         self.chunks: list[Chunk] = []
         self._stage = stage
@@ -128,9 +127,8 @@ class Watched:
 def watched(layer: Layer, *, broken: str | None = None, refused: str | None = None) -> tuple[Model, Watched, Watched]:
     """The model, its Talker and its Code2Wav."""
     model = Tone(4, "free").model(layer)
-    talker, code2wav = model.stages
-    stages = Watched(talker, broken, refused), Watched(code2wav)
-    return replace(model, stages=stages), *stages
+    talker, code2wav = Watched(model.stage("talker"), broken, refused), Watched(model.stage("code2wav"))
+    return replace(model, stages={"talker": (talker,), "code2wav": (code2wav,)}), talker, code2wav
 
 
 async def driven(model: Model, layer: Layer, asked: Sequence[Prompt], *, users: int = 4, limit_s: float = 20.0) -> Cell:

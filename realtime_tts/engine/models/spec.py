@@ -33,15 +33,18 @@ class ModelSpec:
     """
 
     @property
+    def options(self) -> dict[str, Any]:
+        """The defaults of all options, by name."""
+        return {name: parameter.default for name, parameter in signature(self.build).parameters.items()}
+
+    @property
     def reports_progress(self) -> bool:
-        """Whether `build` has an option `progress`, which receives a line for each step that takes long."""
-        return "progress" in signature(self.build).parameters
+        """Whether `build` has an option `progress`, which receives a line before each step that takes long."""
+        return "progress" in self.options
 
     def complete_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """`options`, with the defaults of the others.  Raises ModelNotUsable for an unknown option."""
-        defaults: dict[str, Any] = {
-            name: parameter.default for name, parameter in signature(self.build).parameters.items()
-        }
-        if unknown := [name for name in options if name not in defaults]:
-            raise ModelNotUsable(f"model {self.name} has no option {', '.join(unknown)}; it has {', '.join(defaults)}")
-        return defaults | dict(options)
+        if unknown := [name for name in options if name not in self.options]:
+            listed = ", ".join(self.options)
+            raise ModelNotUsable(f"model {self.name} has no option {', '.join(unknown)}; it has {listed}")
+        return self.options | dict(options)

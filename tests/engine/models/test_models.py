@@ -50,7 +50,7 @@ def test_an_unknown_model_is_rejected_with_those_that_exist() -> None:
 
 def test_a_model_is_built_by_its_name_and_options() -> None:
     assert models.build("tone").info.name == models.info("tone").name == "tone"
-    assert models.build("tone", max_batch=2).stages[0].max_batch == 2
+    assert models.build("tone", max_batch=2).specs[0].max_batch == 2
     with pytest.raises(ModelNotUsable, match="model tone has no option fast"):
         models.build("tone", fast=True)
 

@@ -19,9 +19,10 @@ from realtime_tts.engine.models.kokoro.weights import find_weights
 from realtime_tts.engine.models.spec import ModelSpec
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts
-from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput
+from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput, StageSpec
 
 DEFAULT_VOICE = "af_heart"
+SPECS = (StageSpec("front", "cpu"), StageSpec("code2wav", "cpu"))
 # Context costs little, because the costly part of the vocoder sees 3 frames of it and 1.  The ramp: on two slow threads
 # a decode takes 40 ms and 8 more a frame, so that each next chunk is made in time, a third to spare at the
 # tightest, 40 + (16 + 4) * 8 = 200 ms of work while 12 * 25 = 300 ms play.  Larger chunks gain nothing beyond 60.
@@ -33,7 +34,7 @@ CHUNK_PLAN = ChunkPlan(
 )
 NOMINAL_STREAMS = 4
 """What two cores carry (RTF 0.21)."""
-SCATTER_S = 0.03
+DEVIATION_S = 0.03
 """Decodes of 130 ms miss their prediction by so much on a bad day, and a lone listener hears it without a margin."""
 FRAMES_PER_ROW = 160.0
 """A usual sentence: the front makes all of its frames in one launch."""
@@ -72,7 +73,7 @@ def build(
         vocoder = VocoderStage(load_session(halves.vocoder, threads=threads), styles)
     costs = _measured(front, vocoder, MonotonicClock())
     give_back_memory()
-    return Model(_info(styles), (front, vocoder), CHUNK_PLAN, costs, NOMINAL_STREAMS)
+    return Model(_info(styles), SPECS, {"front": (front,), "code2wav": (vocoder,)}, CHUNK_PLAN, costs, NOMINAL_STREAMS)
 
 
 def _info(styles: dict[str, Style]) -> ModelInfo:
@@ -102,9 +103,9 @@ def _measured(front: Stage, vocoder: Stage, clock: Clock) -> PipelineCosts:
         front.release(request.request_id)
         took_s = [front_s]
         for frames in MEASURED_FRAMES:
-            chunk = CHUNK_PLAN.cut(decoded=8, frames=frames, available=len(made.values), complete=True)
+            chunk = CHUNK_PLAN.chunk(decoded=8, frames=frames, available=len(made.values), complete=True)
             shown = made.values[chunk.context_start : chunk.context_end]
-            took_s.append(timed(vocoder, StageInput(request, frames=shown, chunk=chunk))[0])
+            took_s.append(timed(vocoder, StageInput(request, shown, chunk))[0])
             vocoder.release(request.request_id)
         best_s = [min(pair) for pair in zip(best_s, took_s, strict=True)]
     prefill_s, short_s, long_s = best_s
@@ -115,7 +116,7 @@ def _measured(front: Stage, vocoder: Stage, clock: Clock) -> PipelineCosts:
         decode=LinearCost(PRUDENCE * base_s, PRUDENCE * slope_s),
         prefill_s=PRUDENCE * prefill_s,
         frames_per_row=FRAMES_PER_ROW,
-        scatter_s=SCATTER_S,
+        deviation_s=DEVIATION_S,
     )
 
 

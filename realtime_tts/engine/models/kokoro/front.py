@@ -34,10 +34,6 @@ class _Reading:
 class FrontStage:
     """Text to frames.  One `run` reads one piece of the text; nearly every sentence is a single piece."""
 
-    name = "front"
-    lane = "cpu"
-    max_batch = 1
-
     def __init__(
         self,
         session: Any,  # onnxruntime.InferenceSession, which has no types

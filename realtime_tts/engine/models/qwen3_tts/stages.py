@@ -21,7 +21,7 @@ from realtime_tts.engine.models.qwen3_tts.sampling import MIN_TEMPERATURE, CodeS
 from realtime_tts.engine.models.qwen3_tts.talker import SlotState, Talker
 from realtime_tts.engine.models.qwen3_tts.tokenizer import TextTokenizer
 from realtime_tts.engine.models.qwen3_tts.voices import ReadyVoice, VoiceBuilder
-from realtime_tts.engine.stage import StageInput, StageOutput
+from realtime_tts.engine.stage import StageInput, StageOutput, host_array
 from realtime_tts.errors import InvalidConfig, RealtimeTTSError, SynthesisFailed
 
 Codes = npt.NDArray[np.int64]
@@ -80,6 +80,7 @@ class _Row:
     ids: tuple[int, ...]
     """The ids of its text that the Talker has received."""
     text_complete: bool
+    decoder_start: "DecoderStart | None"
     frames: int = 0
     held_back: list[Codes] = field(default_factory=list)
 
@@ -93,12 +94,18 @@ class _Prefix:
     positions: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DecoderStart:
+    """The decoder's state at the end of the recording of a cloned voice."""
+
+    state: Tensor
+
+
 class TalkerStage:
     """One frame of sixteen codes per run for every row; a new row is first prefilled, one chunk of its prompt per run.
 
     Cloned voices are encoded at their requests' first run, on this lane, all new recordings of a batch together; the
-    other rows of the batch wait for them.  The decoder state after a voice's recording is put into `initial_states`
-    under the request's id, until the request is released.
+    other rows of the batch wait for them.  The decoder state after a voice's recording is the handoff to Code2Wav.
 
     Text that is still arriving is fed in with the frames, as the model was trained to read a stream.  It arrives in
     whole words, and later words change no earlier token.  A row without the text of its next frame is starved.
@@ -108,8 +115,6 @@ class TalkerStage:
     Speech that ends too early for the last time, or does not end within its limits or its slot, is reported as
     truncated.
     """
-
-    name = "talker"
 
     def __init__(
         self,
@@ -121,13 +126,9 @@ class TalkerStage:
         published: CodeSampling,
         max_new_tokens: int,
         voices: VoiceBuilder | None,
-        initial_states: dict[str, Tensor],
-        lane: str,
         lane_stream: LaneStream,
         draw_seed: Callable[[], int] = lambda: secrets.randbits(63),
     ) -> None:
-        self.lane = lane
-        self.max_batch = talker.free_slots
         self._config = config
         self._talker = talker
         self._prompts = prompts
@@ -135,7 +136,6 @@ class TalkerStage:
         self._published = published
         self._max_new_tokens = max_new_tokens
         self.voices = voices
-        self._initial_states = initial_states
         self._lane_stream = lane_stream
         self._draw_seed = draw_seed
         self._rows: dict[str, _Row] = {}
@@ -175,7 +175,6 @@ class TalkerStage:
         row.min_frames = min_frames(request.text)
 
     def release(self, request_id: str) -> None:
-        self._initial_states.pop(request_id, None)
         row = self._rows.pop(request_id, None)  # absent if the request was refused, or `run` raised before it
         if row is not None:
             with self._lane_stream():
@@ -223,10 +222,9 @@ class TalkerStage:
             new_prefix=new_prefix,
             ids=self._tokenizer.text(request.text),
             text_complete=request.text_complete,
+            decoder_start=None if voice is None or voice.decoder_state is None else DecoderStart(voice.decoder_state),
         )
         self._set_limits(row, request)
-        if voice is not None and voice.decoder_state is not None:
-            self._initial_states[request.request_id] = voice.decoder_state
 
     def _cache_prefixes(self, rows: Sequence[_Row]) -> None:
         """Caches the prefixes of prompts that are now prefilled."""
@@ -288,7 +286,7 @@ class TalkerStage:
             output = self._after_step(row, frames[row.slot])
         else:  # still in prefill, or waiting for text
             output = self._frames([], starved=self._talker.state(row.slot) is SlotState.STARVED, stepped=False)
-        return replace(output, prefilled=row.slot in prefilled)
+        return replace(output, prefilled=row.slot in prefilled, handoff=row.decoder_start)
 
     def _after_step(self, row: _Row, frame: Codes | None) -> StageOutput:
         """The output of a row after its step; `frame` is None if its speech has ended."""
@@ -340,27 +338,14 @@ class Code2WavStage:
     any other frame, so that the state is right; the engine does not play it (`ModelInfo.silent_frames`).
     """
 
-    name = "code2wav"
-
-    def __init__(
-        self,
-        decoder: Code2Wav,
-        initial_states: dict[str, Tensor],
-        *,
-        lane: str,
-        max_batch: int,
-        lane_stream: LaneStream,
-    ) -> None:
-        self.lane = lane
-        self.max_batch = max_batch
+    def __init__(self, decoder: Code2Wav, lane_stream: LaneStream) -> None:
         self.decoder = decoder
-        self._initial_states = initial_states
         self._lane_stream = lane_stream
         self._slots: dict[str, int] = {}
 
     def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
         with self._lane_stream():
-            slots = [self._slot(row.request.request_id) for row in batch]
+            slots = [self._slot(row) for row in batch]
             return [_audio(samples) for samples in self.decoder.decode(slots, [_new_frames(row) for row in batch])]
 
     def release(self, request_id: str) -> None:
@@ -368,13 +353,13 @@ class Code2WavStage:
         if slot is not None:
             self.decoder.arena.release(slot)
 
-    def _slot(self, request_id: str) -> int:
+    def _slot(self, row: StageInput) -> int:
         """The request's decoder slot, which a new request acquires."""
+        request_id = row.request.request_id
         if request_id not in self._slots:
             slot = self._slots[request_id] = self.decoder.arena.acquire()
-            state = self._initial_states.get(request_id)
-            if state is not None:
-                self.decoder.arena.restore(slot, state)
+            if isinstance(row.handoff, DecoderStart):
+                self.decoder.arena.restore(slot, row.handoff.state)
         return self._slots[request_id]
 
 
@@ -384,11 +369,7 @@ class WindowedCode2WavStage:
     Not exact, and more expensive.  A cloned voice does not continue its recording.
     """
 
-    name = "code2wav"
-
-    def __init__(self, decoder: Code2Wav, *, lane: str, max_batch: int, lane_stream: LaneStream) -> None:
-        self.lane = lane
-        self.max_batch = max_batch
+    def __init__(self, decoder: Code2Wav, lane_stream: LaneStream) -> None:
         self._decoder = decoder
         self._lane_stream = lane_stream
 
@@ -400,16 +381,14 @@ class WindowedCode2WavStage:
         """There is no state."""
 
     def _decode(self, row: StageInput) -> StageOutput:
-        assert row.frames is not None, "the last stage always gets frames"
         assert row.chunk is not None, "the last stage always gets a chunk"
-        codes = np.asarray(row.frames, np.int64)
+        codes = np.asarray(host_array(row.values), np.int64)
         return _audio(self._decoder.decode_windowed(codes, row.chunk.start - row.chunk.context_start))
 
 
 def _new_frames(row: StageInput) -> Codes:
-    assert row.frames is not None, "the last stage always gets frames"
     assert row.chunk is not None, "the last stage always gets a chunk"
-    return np.asarray(row.frames, np.int64)[row.chunk.start - row.chunk.context_start :][: row.chunk.frames]
+    return np.asarray(host_array(row.values), np.int64)[row.chunk.start - row.chunk.context_start :][: row.chunk.frames]
 
 
 def _audio(samples: npt.NDArray[np.float32]) -> StageOutput:

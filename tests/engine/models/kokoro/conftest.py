@@ -11,7 +11,7 @@ import pytest
 from realtime_tts.engine.api import SynthesisRequest, Word
 from realtime_tts.engine.models import kokoro
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
-from realtime_tts.engine.stage import Model, StageInput
+from realtime_tts.engine.stage import Model, StageInput, host_array
 from realtime_tts.errors import RealtimeTTSError
 
 Array = npt.NDArray[np.float32]
@@ -33,26 +33,26 @@ class Speaker:
         return self.read(request)[0]
 
     def read(self, request: SynthesisRequest) -> tuple[Array, list[Word]]:
-        front = self.model.stages[0]
+        front = self.model.stage("front")
         pieces: list[Array] = []
         words: list[Word] = []
         while True:
             output = front.run([StageInput(request)])[0]
             if output.error is not None:
                 raise output.error
-            pieces.append(output.values.astype(np.float32, copy=False))
+            pieces.append(host_array(output.values).astype(np.float32, copy=False))
             words += output.words
             if output.finished:
                 front.release(request.request_id)
                 return np.concatenate(pieces), words
 
     def chunks(self, request: SynthesisRequest, frames: Array, plan: ChunkPlan) -> Iterator[Array]:
-        vocoder = self.model.stages[1]
+        vocoder = self.model.stage("code2wav")
         for chunk in plan.ramp(len(frames)):
             window = frames[chunk.context_start : chunk.context_end]
-            output = vocoder.run([StageInput(request, frames=window, chunk=chunk)])[0]
+            output = vocoder.run([StageInput(request, window, chunk)])[0]
             assert output.error is None
-            yield output.values.astype(np.float32, copy=False)
+            yield host_array(output.values).astype(np.float32, copy=False)
         vocoder.release(request.request_id)
 
     def say(self, text: str, plan: ChunkPlan = WHOLE, voice: str = "af_heart", speed: float = 1.0) -> list[Array]:
@@ -60,7 +60,7 @@ class Speaker:
         return list(self.chunks(request, self.frames(request), plan))
 
     def error(self, text: str) -> RealtimeTTSError | None:
-        return self.model.stages[0].run([StageInput(self.request(text))])[0].error
+        return self.model.stage("front").run([StageInput(self.request(text))])[0].error
 
 
 @pytest.fixture(scope="session")

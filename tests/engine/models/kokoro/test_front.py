@@ -8,9 +8,9 @@ from realtime_tts.engine.models.kokoro.frames import FRAME_WIDTH
 from realtime_tts.engine.models.kokoro.front import FrontStage
 from realtime_tts.engine.models.kokoro.phonemes import Piece, Pronunciations
 from realtime_tts.engine.models.kokoro.styles import load_styles
-from realtime_tts.engine.models.kokoro.traced import Traced
-from realtime_tts.engine.stage import StageInput
+from realtime_tts.engine.stage import StageInput, host_array
 from realtime_tts.errors import NothingToSpeak, SynthesisFailed
+from tests.aligned import aligned
 
 STYLES = load_styles()
 
@@ -36,7 +36,7 @@ def stage(session: FakeSession, pieces: list[list[int]]) -> FrontStage:
     """Every token is an "a" that stands for the text's first word, but 9: the second word's."""
 
     def read(text: str, pronunciations: Pronunciations) -> list[Piece]:
-        return [Piece(Traced("a" * len(tokens), [5 * (t == 9) for t in tokens]), tuple(tokens)) for tokens in pieces]
+        return [Piece(aligned("a" * len(tokens), [5 * (t == 9) for t in tokens]), tuple(tokens)) for tokens in pieces]
 
     return FrontStage(session, read, STYLES)
 
@@ -50,7 +50,7 @@ def test_each_run_reads_one_piece_and_the_last_says_so() -> None:
     first, second = front.run([request()])[0], front.run([request()])[0]
     assert (len(first.values), first.finished) == (8, False)
     assert (len(second.values), second.finished) == (6, True)
-    assert first.values.shape[1] == FRAME_WIDTH
+    assert host_array(first.values).shape[1] == FRAME_WIDTH
 
 
 def test_the_model_is_given_padded_tokens_the_style_of_their_number_and_the_speed() -> None:
@@ -93,7 +93,7 @@ def test_nothing_to_speak_is_said_in_plain_words() -> None:
     output = stage(FakeSession(), []).run([request()])[0]
     assert isinstance(output.error, NothingToSpeak)
     assert output.error.message == "the text holds nothing that can be pronounced"
-    assert output.values.shape == (0, FRAME_WIDTH)
+    assert host_array(output.values).shape == (0, FRAME_WIDTH)
     assert output.finished
 
 

@@ -19,7 +19,7 @@ from realtime_tts.engine.models.kokoro.styles import load_styles
 from realtime_tts.engine.models.kokoro.vocoder import VocoderStage
 from realtime_tts.engine.models.kokoro.weights import MODEL_NAME, find_weights
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
-from realtime_tts.engine.stage import StageInput
+from realtime_tts.engine.stage import StageInput, host_array
 from tests.engine.models.kokoro.conftest import WHOLE, Speaker
 
 PART = PARTS[1]
@@ -157,7 +157,7 @@ def test_the_voice_sounds_as_published(speaker: Speaker, published: VocoderStage
     frames = speaker.frames(request)
     (sound,) = speaker.chunks(request, frames, WHOLE)
     (chunk,) = WHOLE.ramp(len(frames))
-    expected = published.run([StageInput(request, frames=frames, chunk=chunk)])[0].values
+    expected = host_array(published.run([StageInput(request, frames, chunk)])[0].values)
     assert difference_db(sound, expected.astype(np.float32)) < -9
 
 

@@ -34,7 +34,7 @@ def test_it_says_what_it_can_do(model: Model) -> None:
         600,
         True,
     )
-    assert [stage.name for stage in model.stages] == ["front", "code2wav"]
+    assert [spec.name for spec in model.specs] == ["front", "code2wav"]
     assert {"word_timestamps", "pronunciations"} <= model.info.fields
     assert set("ˈdʒɹoʊː") <= model.info.ipa_symbols
 

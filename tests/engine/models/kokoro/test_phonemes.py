@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.engine.models.kokoro.normalise import normalise
 from realtime_tts.engine.models.kokoro.phonemes import (
     MAX_PIECE_TOKENS,
     Pronouncer,
     load_vocabulary,
     split_phonemes,
 )
-from realtime_tts.engine.models.kokoro.traced import Traced
+from realtime_tts.text.english.normalizer import normalize
+from realtime_tts.text.offsets import AlignedText
 
 ORDINARY = [
     "Hello there, how can I help you today?",
@@ -33,9 +33,9 @@ def pronouncer() -> Pronouncer:
 
 @given(st.text(alphabet="aˈn .,;—", max_size=3000), st.integers(1, 510))
 def test_pieces_joined_are_the_whole_and_none_is_too_long(phonemes: str, limit: int) -> None:
-    pieces = split_phonemes(Traced.of(phonemes), limit)
+    pieces = split_phonemes(AlignedText.of(phonemes), limit)
     assert "".join(piece.text for piece in pieces) == phonemes
-    assert [origin for piece in pieces for origin in piece.origins] == list(range(len(phonemes)))
+    assert [origin for piece in pieces for origin in piece.sources] == list(range(len(phonemes)))
     assert all(1 <= len(piece.text) <= limit for piece in pieces)
 
 
@@ -50,7 +50,7 @@ def test_pieces_joined_are_the_whole_and_none_is_too_long(phonemes: str, limit: 
     ],
 )
 def test_pieces_end_at_the_best_place(text: str, first: str) -> None:
-    assert split_phonemes(Traced.of(text), 10)[0].text == first
+    assert split_phonemes(AlignedText.of(text), 10)[0].text == first
 
 
 @pytest.mark.model
@@ -82,9 +82,9 @@ def test_pieces_are_tokens_that_the_model_knows(pronouncer: Pronouncer) -> None:
 def test_any_text_is_transcribed_as_the_dictionary_does_with_origins_in_order(text: str) -> None:
     PRONOUNCER.read(text)
     phonemes = PRONOUNCER.transcribe(text)
-    assert phonemes.text == PRONOUNCER._g2p(normalise(text))[0].strip()
-    assert list(phonemes.origins) == sorted(phonemes.origins)
-    assert all(0 <= origin < len(text) for origin in phonemes.origins)
+    assert phonemes.text == PRONOUNCER._g2p(normalize(AlignedText.of(text)).text)[0].strip()
+    assert phonemes.sources == sorted(phonemes.sources)
+    assert all(0 <= origin < len(text) for origin in phonemes.sources)
 
 
 @pytest.mark.model
@@ -92,7 +92,7 @@ def test_each_phoneme_stands_for_letters_of_its_word(pronouncer: Pronouncer) -> 
     text = "“Hello,” she said: don't well-known a'-b (quietly) — and left; why? Zyxqwv, NASA's café."
     phonemes = pronouncer.transcribe(text)
     starts = [match.start() for match in re.finditer(r"\S+", text)]
-    assert [phonemes.origins[match.start()] for match in re.finditer(r"\S+", phonemes.text)] == starts
+    assert [phonemes.sources[match.start()] for match in re.finditer(r"\S+", phonemes.text)] == starts
 
 
 @pytest.mark.model
@@ -134,7 +134,7 @@ def test_each_of_many_words_has_its_own_sound(pronouncer: Pronouncer) -> None:
 )
 def test_no_pronunciation_fails(text: str, own: list[tuple[str, str]]) -> None:
     phonemes = PRONOUNCER.transcribe(text, own)
-    assert list(phonemes.origins) == sorted(phonemes.origins)
+    assert phonemes.sources == sorted(phonemes.sources)
     PRONOUNCER.read(text, own)
 
 

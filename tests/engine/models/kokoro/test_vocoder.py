@@ -15,7 +15,7 @@ from realtime_tts.engine.models.kokoro.generator import SPANS
 from realtime_tts.engine.models.kokoro.styles import load_styles
 from realtime_tts.engine.models.kokoro.vocoder import VocoderStage
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
-from realtime_tts.engine.stage import StageInput
+from realtime_tts.engine.stage import StageInput, host_array
 from realtime_tts.errors import SynthesisFailed
 
 STYLES = load_styles()
@@ -50,7 +50,7 @@ def stream(stage: VocoderStage, frames: Array, plan: ChunkPlan) -> list[Array]:
     out: list[Array] = []
     for chunk in plan.ramp(len(frames)):
         window = frames[chunk.context_start : chunk.context_end]
-        out.append(stage.run([StageInput(request, frames=window, chunk=chunk)])[0].values.astype(np.float32))
+        out.append(host_array(stage.run([StageInput(request, window, chunk)])[0].values).astype(np.float32))
         assert len(out[-1]) == chunk.frames * 600
     return out
 
@@ -90,8 +90,8 @@ def test_the_next_chunk_fades_in_from_what_the_last_one_foresaw() -> None:
     request = SynthesisRequest("r", "s", "", "af_heart")
     quiet, loud = ramp(4, total=10**9), ramp(4, first=1, total=2)
     first, second = plan.ramp(4)
-    stage.run([StageInput(request, frames=quiet[:3], chunk=first)])
-    joined = stage.run([StageInput(request, frames=np.clip(loud[2:], 0, 0.5), chunk=second)])[0].values
+    stage.run([StageInput(request, quiet[:3], first)])
+    joined = host_array(stage.run([StageInput(request, np.clip(loud[2:], 0, 0.5), second)])[0].values)
     assert joined[0] == pytest.approx(0, abs=1e-6)
     assert np.all(np.diff(joined[:240].astype(np.float64)) >= 0)
     assert np.abs(np.diff(joined.astype(np.float64))).max() < 0.05
@@ -104,10 +104,10 @@ def test_silence_at_a_chunks_ends_is_not_decoded() -> None:
     request = SynthesisRequest("r", "s", "", "af_heart")
     stage = VocoderStage(session, STYLES)
     outputs = [
-        stage.run([StageInput(request, frames=frames[chunk.context_start : chunk.context_end], chunk=chunk)])[0]
+        stage.run([StageInput(request, frames[chunk.context_start : chunk.context_end], chunk)])[0]
         for chunk in plan.ramp(len(frames))
     ]
-    sound = np.concatenate([output.values for output in outputs])
+    sound = np.concatenate([host_array(output.values) for output in outputs])
     # A silent frame beside one that is not is decoded, and one more is seen on either side: [4, 13).
     assert session.spans == [[1, 16, 3, 14]]
     assert [output.skipped_frames for output in outputs] == [6, 5]
@@ -132,7 +132,7 @@ def test_sound_that_is_not_a_number_fails_the_request_alone() -> None:
     frames[0, 0] = np.nan
     (chunk,) = ChunkPlan(sizes=(2,)).ramp(2)
     request = SynthesisRequest("r", "s", "", "af_heart")
-    output = VocoderStage(FakeSession(), STYLES).run([StageInput(request, frames=frames, chunk=chunk)])[0]
+    output = VocoderStage(FakeSession(), STYLES).run([StageInput(request, frames, chunk)])[0]
     assert isinstance(output.error, SynthesisFailed)
     assert len(output.values) == 0
 
@@ -141,7 +141,7 @@ def test_release_frees_the_tail_of_a_request_that_was_cancelled() -> None:
     stage = VocoderStage(FakeSession(), STYLES)
     request = SynthesisRequest("r", "s", "", "af_heart")
     chunk = next(ChunkPlan(sizes=(2,), right_context_frames=1).ramp(4))
-    stage.run([StageInput(request, frames=ramp(3), chunk=chunk)])
+    stage.run([StageInput(request, ramp(3), chunk)])
     assert stage._tails
     stage.release("r")
     stage.release("unknown")

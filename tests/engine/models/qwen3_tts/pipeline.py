@@ -85,7 +85,7 @@ def decoded(codes: Codes) -> npt.NDArray[np.float32]:
 
 
 def talker_of(model: Model) -> TalkerStage:
-    talker = model.stages[0]
+    talker = model.stage("talker")
     assert isinstance(talker, TalkerStage)
     return talker
 
@@ -106,12 +106,11 @@ def voice_of(builder: VoiceBuilder, request: SynthesisRequest) -> ReadyVoice:
 def free_talker_slots(stage: TalkerStage) -> int:
     """The free slots of a stage that has no state of a request."""
     assert not stage._rows
-    assert not stage._initial_states
     return stage._talker.free_slots
 
 
 def free_slots(model: Model) -> tuple[int, int]:
     """The free slots of the Talker and of the decoder, which have no state of a request."""
-    decoder = model.stages[1]
+    decoder = model.stage("code2wav")
     assert isinstance(decoder, Code2WavStage)
     return free_talker_slots(talker_of(model)), decoder.decoder.arena.free

@@ -18,7 +18,7 @@ from realtime_tts.engine.models.qwen3_tts.prompt import Speech
 from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, SamplingParams
 from realtime_tts.engine.models.qwen3_tts.stages import RETRIES, LaneStream, TalkerStage, code_sampling
 from realtime_tts.engine.models.qwen3_tts.talker import SlotState
-from realtime_tts.engine.stage import StageInput, StageOutput
+from realtime_tts.engine.stage import StageInput, StageOutput, host_array
 from realtime_tts.errors import InvalidConfig, NothingToSpeak, TextTooLong, UnknownVoice
 from tests.engine.models.qwen3_tts.make_codec import speech
 from tests.engine.models.qwen3_tts.pipeline import (
@@ -53,8 +53,6 @@ def stage_of(tiny: Tiny, seeds: Iterator[int] | None = None, *, slots: int = 3, 
         published=CodeSampling(),
         max_new_tokens=8192,
         voices=None,
-        initial_states={},
-        lane="cpu",
         lane_stream=LaneStream(torch.device("cpu")),
         draw_seed=lambda: next(drawn),
     )
@@ -86,7 +84,7 @@ def run(stage: TalkerStage, requests: Sequence[SynthesisRequest], runs: int = 20
 
 
 def codes(outputs: Sequence[StageOutput]) -> Codes:
-    return np.concatenate([output.values for output in outputs]).astype(np.int64)
+    return np.concatenate([host_array(output.values) for output in outputs]).astype(np.int64)
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +120,7 @@ def test_a_row_gives_one_frame_per_run_after_its_prefill(tiny: GetTiny) -> None:
     assert counts[0] == 0, "the prompt is longer than a chunk"
     assert counts.count(0) == len(counts) - 5
     assert counts[-5:] == [1] * 5
-    assert all(output.values.shape[1:] == (16,) for output in outputs)
+    assert all(host_array(output.values).shape[1:] == (16,) for output in outputs)
 
 
 def test_an_invalid_request_affects_no_other(tiny: GetTiny) -> None:

@@ -34,7 +34,8 @@ from realtime_tts.engine.models.qwen3_tts.voices import (
 from realtime_tts.engine.stage import Model
 from realtime_tts.errors import InvalidConfig
 from realtime_tts.server.app import ServerOptions
-from realtime_tts.voices.store import References, VoiceStore
+from realtime_tts.voices.references import References
+from realtime_tts.voices.store import VoiceStore
 from tests.base_client import base_client
 from tests.engine.models.qwen3_tts.make_codec import speech
 from tests.engine.models.qwen3_tts.pipeline import (
