@@ -1,6 +1,6 @@
-"""Recorder of the reference's (qwen-tts 0.1.1) prompts and codes on tiny checkpoints, which our Talker must equal.
+"""Expected prompts and codes of the Talker: those of the reference (qwen-tts 0.1.1) on tiny checkpoints.
 
-Runs in an environment of its own, without any of our dependencies:
+Runs in an environment of its own, of which nothing is a dependency of this project:
 
     pip install torch==2.13.0 transformers==4.57.3 accelerate==1.12.0 soundfile einops numba scipy scikit-learn joblib \
         soxr pooch lazy_loader msgpack audioread decorator
@@ -12,12 +12,10 @@ Writes tests/engine/models/qwen3_tts/goldens/.
 """
 
 import base64
-import importlib.machinery
 import itertools
 import json
 import sys
 import tempfile
-import types
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -27,12 +25,13 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
+from bench.qwen3_tts_reference import UNUSED_MODULES, provide_empty_modules
 from tests.engine.models.qwen3_tts.make_checkpoint import HIDDEN, RECIPES, make_checkpoint
 
 GOLDENS = Path(__file__).parent.parent / "tests/engine/models/qwen3_tts/goldens"
 FRAMES = 10
 GREEDY = {"do_sample": False, "subtalker_dosample": False}
-CHOOSY = {
+SAMPLED = {
     "temperature": 0.7,
     "top_k": 30,
     "top_p": 0.8,
@@ -45,7 +44,7 @@ CHOOSY = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One request to the reference.  `seed` None means greedy; `voice` is xvec, icl or None."""
+    """One request to the reference.  `seed` None is for greedy; `voice` is xvec, icl or None."""
 
     model: str
     text: str = "hello the world"
@@ -66,7 +65,7 @@ def cases() -> Iterator[Case]:
         yield Case(**layout, keep_prompt=keep)
         yield Case(**layout, seed=7)
     plain: dict[str, Any] = {"speaker": "vivian", "language": "english"}
-    yield Case(**plain, model="custom_voice", seed=8, options=CHOOSY)
+    yield Case(**plain, model="custom_voice", seed=8, options=SAMPLED)
     yield Case(**plain, model="custom_voice", seed=9, options={"top_k": 0, "subtalker_dosample": False})
     for seed in (1, 2, 3):
         yield Case(**plain, model="custom_voice_ends", seed=seed, frames=60)
@@ -114,7 +113,7 @@ def main(tiktoken: Path) -> None:
 
 
 def _reference(directory: Path, name: str) -> Any:
-    """The reference's own model on our checkpoint, which must have only known keys.  It decodes no audio."""
+    """The reference's own model with our checkpoint, which must have exactly its keys.  It makes no audio here."""
     make_checkpoint(directory, RECIPES[name])
     from qwen_tts import Qwen3TTSModel
     from qwen_tts.core.models.configuration_qwen3_tts import Qwen3TTSConfig
@@ -195,11 +194,11 @@ TEXTS = (
     "e\u0301tude and étude 😀👍🏽",
     "https://example.com/a/b?c=d//\n\n",
 )
-"""Tokenised with the real vocabulary, of which only the entries that these texts can use are recorded."""
+"""Tokenised with the real vocabulary; only the entries that these texts can reach are recorded."""
 
 
 def _record_tokens(tiktoken: Path) -> None:
-    """`tokens.json`: ids of TEXTS with both ways to split words, and the part of the vocabulary that they need."""
+    """`tokens.json`: ids of TEXTS with both rules for splitting words, and the required part of the vocabulary."""
     from transformers import AutoTokenizer
 
     ranks = {base64.b64decode(t): int(r) for t, r in (line.split() for line in tiktoken.read_bytes().splitlines())}
@@ -210,7 +209,7 @@ def _record_tokens(tiktoken: Path) -> None:
         vocab, merges = _as_files(ranks, part)
         (directory / "config.json").write_text('{"model_type": "qwen3_tts", "transformers_version": "4.57.3"}')
         (directory / "tokenizer_config.json").write_text('{"tokenizer_class": "Qwen2Tokenizer"}')
-        # The reference changes only the tokenizers of large vocabularies, so this one is padded.
+        # The reference changes only tokenizers with a large vocabulary, so this one is padded.
         filled = vocab | {f"<filler {n}>": n for n in range(100_001) if n not in set(vocab.values())}
         (directory / "vocab.json").write_text(json.dumps(filled))
         (directory / "merges.txt").write_text("\n".join(merges), "utf-8")
@@ -224,7 +223,7 @@ def _record_tokens(tiktoken: Path) -> None:
 
 
 def _as_files(ranks: dict[bytes, int], part: dict[bytes, int]) -> tuple[dict[str, int], list[str]]:
-    """vocab.json and merges.txt of `part`: a token's merge is the last one that builds it from bytes by lower ranks."""
+    """vocab.json and merges.txt of `part`: a token's merge is the last that makes it from bytes by the ranks below."""
     from transformers.models.qwen2.tokenization_qwen2 import bytes_to_unicode
 
     char_of = bytes_to_unicode()
@@ -244,19 +243,7 @@ def _as_files(ranks: dict[bytes, int], part: dict[bytes, int]) -> tuple[dict[str
     return {readable(token): rank for token, rank in part.items()}, merges
 
 
-def _stand_in() -> None:
-    """Replaces modules that the reference imports for its 25 Hz codec, which is not used here."""
-    for name in ("torchaudio", "torchaudio.compliance", "torchaudio.compliance.kaldi", "onnxruntime", "sox"):
-        module = types.ModuleType(name)
-        module.__spec__ = importlib.machinery.ModuleSpec(name, None)
-        module.__path__ = []
-        sys.modules[name] = module
-        parent, _, child = name.rpartition(".")
-        if parent:
-            vars(sys.modules[parent])[child] = module
-
-
 if __name__ == "__main__":
-    _stand_in()
+    provide_empty_modules(*UNUSED_MODULES)
     torch.set_num_threads(1)
     main(Path(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Our Qwen3-TTS without a server: the Talker and Code2Wav in a loop with continuous batching, timed."""
+"""Our Qwen3-TTS without a server, timed: the Talker and Code2Wav in a small loop with continuous batching."""
 
 import time
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ Wave = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """One run of a side with several concurrent requests.  Seconds are wall time, except for `cpu_s` of all threads."""
+class BatchTiming:
+    """Times of simultaneous requests, in wall seconds; `cpu_s` is the CPU time of all threads."""
 
     wall_s: float
     cpu_s: float
     first_s: float
-    """To the first audio, the worst of the requests."""
+    """To the first audio, the maximum of the requests."""
     audio_s: float
 
     @property
@@ -60,7 +60,7 @@ class _Request:
 
 
 class Ours:
-    """The Talker and Code2Wav of a directory, for up to `slots` requests."""
+    """The Talker and Code2Wav of a checkpoint, for up to `slots` requests."""
 
     def __init__(
         self, directory: Path, slots: int, device: torch.device, dtype: torch.dtype, first_frames: int, chunk: int
@@ -80,37 +80,37 @@ class Ours:
             text_pad_id=self.config.tts_pad_token_id,
         )
         self.steps_s: list[float] = []
-        """The duration of each step of the Talker, of one row or more, since the list was last cleared."""
+        """Durations of the Talker's steps, of one row or more, since the list was last cleared."""
 
-    def speak(self, texts: Sequence[str], frames: int, seed: int) -> tuple[Timing, list[Wave]]:
-        """Speaks all texts concurrently, each for the number of frames.  Row i is drawn with `seed` + i."""
+    def speak(self, texts: Sequence[str], frames: int, seed: int) -> tuple[BatchTiming, list[Wave]]:
+        """Speaks all texts at once, each for that many frames.  Row i is sampled with `seed` + i."""
         wall_s, cpu_s = time.perf_counter(), time.process_time()
         waiting = [(text, published_sampling(self._sampling, seed + row)) for row, text in enumerate(texts)]
         done: list[_Request] = []
         active: list[_Request] = []
         while waiting or active:
             while waiting and self._talker.free_slots:
-                active.append(self._add(*waiting.pop(0)))
+                active.append(self._join(*waiting.pop(0)))
                 done.append(active[-1])
-            self._step(active, frames, started_s=wall_s)
+            self._run_step(active, frames, start_s=wall_s)
             for request in [request for request in active if self._talker.frames(request.slot) == frames]:
-                self._release(request)
+                self._leave(request)
                 active.remove(request)
         wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
         waves = [np.concatenate(request.wave) for request in done]
         first_s = max(request.first_s or wall_s for request in done)
-        return Timing(wall_s, cpu_s, first_s, sum(map(len, waves)) / SAMPLE_RATE_HZ), waves
+        return BatchTiming(wall_s, cpu_s, first_s, sum(map(len, waves)) / SAMPLE_RATE_HZ), waves
 
-    def _add(self, text: str, sampling: CodeSampling) -> _Request:
+    def _join(self, text: str, sampling: CodeSampling) -> _Request:
         prompt = self._prompts.build(Speech(text, LANGUAGE, SPEAKER, text_first=True))
         return _Request(self._talker.add_request(prompt, sampling), self.decoder.arena.acquire())
 
-    def _release(self, request: _Request) -> None:
+    def _leave(self, request: _Request) -> None:
         self._talker.release(request.slot)
         self.decoder.arena.release(request.decoder_slot)
 
-    def _step(self, active: Sequence[_Request], frames: int, *, started_s: float) -> None:
-        """Runs a chunk of each prefill, a frame of all others, and the decoding of full chunks."""
+    def _run_step(self, active: Sequence[_Request], frames: int, *, start_s: float) -> None:
+        """A chunk of prefill for new requests, a frame for all others, and audio for those with a full chunk."""
         talker = self._talker
         if unread := [request.slot for request in active if talker.state(request.slot) is SlotState.PREFILL]:
             talker.prefill(unread)
@@ -118,13 +118,13 @@ class Ours:
         before_s = time.perf_counter()
         step = talker.step([request.slot for request in ready])
         self.steps_s.append(time.perf_counter() - before_s)
-        assert not any(step.ended), "this model never ends by itself"
+        assert not any(step.ended), "a model with random weights never ends by itself"
         for request, codes in zip(ready, step.codes, strict=True):
             request.pending.append(codes)
         self._decode([request for request in ready if self._is_due(request, frames)])
         for request in ready:
             if request.wave and request.first_s is None:
-                request.first_s = time.perf_counter() - started_s
+                request.first_s = time.perf_counter() - start_s
 
     def _is_due(self, request: _Request, frames: int) -> bool:
         size = self._chunk if request.wave else self._first_frames

@@ -138,7 +138,7 @@ class Stage(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Model:
     """A pipeline of stages.  The last one makes the samples from the codec frames of the one before, the frame stage.
 

@@ -427,7 +427,7 @@ class SkipsSilence:
         pass
 
 
-def test_the_cost_of_a_decode_is_learnt_from_the_frames_that_it_decoded() -> None:
+def test_the_cost_of_a_decode_is_learned_from_the_frames_that_it_decoded() -> None:
     clock = VirtualClock()
     model = tone.build(wait_s=lambda _seconds: None)
     plan = ChunkPlan(sizes=(25,), left_context_frames=8, right_context_frames=4, context_cost=0.25)
@@ -442,7 +442,7 @@ def test_the_cost_of_a_decode_is_learnt_from_the_frames_that_it_decoded() -> Non
     assert dataclasses.astuple(costs.decode) == pytest.approx((0.02, 0.004), rel=0.1)
 
 
-def test_reading_a_prompt_is_not_learnt_as_the_cost_of_a_step() -> None:
+def test_reading_a_prompt_is_not_learned_as_the_cost_of_a_step() -> None:
     clock = VirtualClock()
     model = tone.build(costs=tone.ToneCosts(a0_s=0.01), wait_s=lambda _seconds: None)
     model = with_stage(model, "talker", ReadsFirst(model.stage("talker"), clock))

@@ -217,7 +217,7 @@ def test_a_closed_executor_returns_nothing() -> None:
     assert executor.next_s() is None
 
 
-def test_costs_are_learnt_to_the_digit_where_they_are_exact() -> None:
+def test_costs_are_learned_to_the_digit_where_they_are_exact() -> None:
     listeners = Listeners()
     crowd(listeners, 80, 8.0)
     listeners.simulation.run(60.0)
@@ -293,7 +293,7 @@ def test_a_thinker_that_is_the_slowest_stage_limits_the_listeners() -> None:
     assert capacities[2] < 10
 
 
-def test_the_costs_of_all_three_stages_are_learnt() -> None:
+def test_the_costs_of_all_three_stages_are_learned() -> None:
     """From a prior that is wrong by a factor of three."""
 
     def change(model: Model) -> Model:

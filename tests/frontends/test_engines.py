@@ -77,7 +77,7 @@ def test_all_engines_are_ready_together_and_requests_are_added_up() -> None:
     for default, other, reason in ((READY, STUCK, "two: talker is stuck"), (STUCK, READY, "talker is stuck")):
         status = Engines({"one": ReportingEngine(default), "two": ReportingEngine(other)}).status()
         assert (status.ready, status.reason) == (False, reason)
-        assert (status.active_requests, status.capacity) == (3, default.places)
+        assert (status.active_requests, status.capacity) == (3, default.capacity)
 
 
 def test_released_engines_are_forgotten() -> None:

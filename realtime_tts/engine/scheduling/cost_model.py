@@ -157,7 +157,7 @@ class StepFit:
 class CostModel:
     """The costs of all stages, fitted to every launch that the engine commits."""
 
-    SMOOTHING = 0.05
+    SMOOTHING = 0.1
     """Weight of one request in `units_per_frame`."""
 
     def __init__(self, prior: PipelineCosts, *, typical_rows: float, typical_frames: float) -> None:

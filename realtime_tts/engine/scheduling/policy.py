@@ -94,9 +94,9 @@ def playout_deadline(snapshot: Snapshot, lane: str) -> Batch | None:
         return None
     chosen = nsmallest(decoder.max_batch, eligible)
     if shared is not None and len(chosen) < decoder.max_batch:
-        taken = {row.request_id for row in chosen}
+        chosen_ids = {row.request_id for row in chosen}
         others = [row for row in decoder.candidates if row.pending_frames >= FILL_FRAMES and row.chunks]
-        fillers = [row for row in others if row.request_id not in taken]
+        fillers = [row for row in others if row.request_id not in chosen_ids]
         chosen += nsmallest(decoder.max_batch - len(chosen), fillers)
     return Batch(decoder.name, tuple(row._replace(frames=_frames(row, load, now_s)) for row in chosen))
 

@@ -64,7 +64,7 @@ def test_a_new_process_on_the_device_raises_the_cost_within_a_few_steps_and_one_
     assert fit.cost(16) == pytest.approx(1.6 * TRUE(16), rel=0.05), "it is not counted twice"
 
 
-def test_the_cost_of_a_prompt_and_the_frames_of_a_row_are_learnt_apart_from_the_step() -> None:
+def test_the_cost_of_a_prompt_and_the_frames_of_a_row_are_learned_apart_from_the_step() -> None:
     model = CostModel(PipelineCosts(TRUE, LinearCost(0.0, 0.0)), typical_rows=16, typical_frames=100)
     for step in range(400):
         new = step % 2
@@ -105,7 +105,7 @@ def test_the_deviation_that_a_model_declares_is_used_until_it_is_measured() -> N
     assert model.costs.deviation_s < 0.001
 
 
-def test_the_stages_before_the_frame_stage_are_learnt_like_it() -> None:
+def test_the_stages_before_the_frame_stage_are_learned_like_it() -> None:
     prior = UpstreamCosts("thinker", LinearCost(0.1, 0.0), prefill_s=0.0, units_per_row=9.0, units_per_frame=9.0)
     model = CostModel(PipelineCosts(TRUE, TRUE, upstream=(prior,)), typical_rows=16, typical_frames=16)
     for number in range(400):

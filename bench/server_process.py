@@ -1,4 +1,4 @@
-"""A server in a process of its own: started on given cores, waited for, its CPU seconds read, and stopped again."""
+"""Server processes: started on given cores, with their CPU time, and stopped again."""
 
 import asyncio
 import os
@@ -9,18 +9,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.peers.clients import HOST
 from bench.results import ROOT
 
+HOST = "127.0.0.1"
 START_TIMEOUT_S = 180.0
-"""The first start of some takes long: they prepare their model."""
+"""Some prepare their model at the first start."""
 STOP_TIMEOUT_S = 10.0
-LOOK_EVERY_S = 0.1
-TOLD_BYTES = 1500
+POLL_EVERY_S = 0.1
+LOG_TAIL_BYTES = 1500
 
 
 class NotStarted(RuntimeError):
-    """The server ended, or did not listen in time; the message is the end of what it said."""
+    """The server ended or did not listen in time; the message has the end of its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class Server:
     port: int
 
     def cpu_s(self) -> float | None:
-        """What it and its children have computed so far; None where there is no /proc."""
+        """CPU time of the process and its children so far; None without /proc."""
         return cpu_s(self.pid)
 
 
 @asynccontextmanager
-async def running(command: Command, port: int, cores: Sequence[int], log: Path) -> AsyncIterator[Server]:
-    """Yields once somebody listens on the port.  Raises NotStarted."""
+async def running(command: Command, port: int, log: Path, cores: Sequence[int] = ()) -> AsyncIterator[Server]:
+    """Yields when the server listens on the port; on all cores without `cores`.  Raises NotStarted."""
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             *command.arguments,
@@ -51,8 +51,8 @@ async def running(command: Command, port: int, cores: Sequence[int], log: Path) 
             stdout=output,
             stderr=asyncio.subprocess.STDOUT,
         )
-    if sys.platform == "linux":
-        # Before it has threads: they inherit it.
+    if cores and sys.platform == "linux":
+        # Before it creates threads: they inherit the setting.
         os.sched_setaffinity(process.pid, cores)
     try:
         await _listening(process, port, log)
@@ -68,16 +68,16 @@ async def _listening(process: asyncio.subprocess.Process, port: int, log: Path) 
         try:
             _reader, writer = await asyncio.open_connection(HOST, port)
         except OSError:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(POLL_EVERY_S)
         else:
             writer.close()
             return
     ended = f"ended with {process.returncode}" if process.returncode is not None else f"{START_TIMEOUT_S:g} s passed"
-    raise NotStarted(f"{ended}; it said: {_end_of(log) or 'nothing'}")
+    raise NotStarted(f"{ended}; its output: {_end_of(log) or 'none'}")
 
 
 def _end_of(log: Path) -> str:
-    return log.read_bytes()[-TOLD_BYTES:].decode("utf-8", "replace").strip()
+    return log.read_bytes()[-LOG_TAIL_BYTES:].decode("utf-8", "replace").strip()
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
@@ -93,7 +93,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 def free_port() -> int:
-    """Not every server can choose one itself, and tell it."""
+    """For servers that cannot choose a port and report it."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
@@ -101,7 +101,7 @@ def free_port() -> int:
 
 
 def cpu_s(pid: int) -> float | None:
-    """User and system seconds of a process and its children, those that have ended included."""
+    """User and system seconds of a process and its children, including those that have ended."""
     if not Path("/proc/self/stat").exists():
         return None
     ticks = 0
@@ -110,7 +110,7 @@ def cpu_s(pid: int) -> float | None:
             # The name, in brackets, may hold spaces; proc(5) counts utime, stime, cutime, cstime as fields 14 to 17.
             stat = Path(f"/proc/{member}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
         except FileNotFoundError:
-            continue  # it ended just now: its parent has its ticks
+            continue  # it has just ended: its parent now includes its ticks
         ticks += sum(int(value) for value in stat[11:15])
     return ticks / os.sysconf("SC_CLK_TCK")
 

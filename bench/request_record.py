@@ -1,6 +1,6 @@
-"""One request as its listener hears it, sans I/O: what the server sends goes in, an `Outcome` comes out.
+"""Record of one load-test request, sans I/O: the server's messages and audio go in, an `Outcome` comes out.
 
-Both load tests use it, each over its own sockets.  Times are seconds from the start of the run.
+Both load tests use it with their own sockets.  Times are seconds from the start of the run.
 """
 
 import numpy as np
@@ -10,13 +10,13 @@ from realtime_tts.audio.format import AudioFormat, Encoding
 from realtime_tts.frontends.native.messages import AnyServerMessage, AudioDone, AudioStart, ServerError, SessionDone
 
 AUDIBLE = round(10 ** (-40 / 20) * 32768)
-"""A 16-bit sample above -40 dBFS can be heard: the server's own threshold (protocol.md, `ttfa_ms`)."""
+"""A 16-bit sample above -40 dBFS is audible: the server's own threshold (protocol.md, `ttfa_ms`)."""
 OVERLOADED, TRY_AGAIN_LATER = "overloaded", 1013
-"""The error, and the close code, of a refusal after the connection was accepted."""
+"""The error and the close code of a refusal on an accepted connection."""
 
 
-class Take:
-    """Collects what comes of one utterance, as PCM, until it has ended one way or another."""
+class RequestRecord:
+    """Collects the audio (PCM) and messages of one utterance until it ends."""
 
     def __init__(self, text: str, intended_s: float, session: str | None = None) -> None:
         self.text = text
@@ -30,7 +30,7 @@ class Take:
         self._server: ServerFigures | None = None
         self._timeline: list[Packet] = []
         self._ttfa_s: float | None = None
-        self._heard_until_s = 0.0
+        self._playback_end_s = 0.0
         self._sentence_bytes = 0
 
     @property
@@ -46,25 +46,28 @@ class Take:
         return self._retry_after_s
 
     @property
-    def heard_until_s(self) -> float:
-        """When its listener has heard all that came."""
-        return self._heard_until_s
+    def playback_end_s(self) -> float:
+        """When playback of the audio received so far ends."""
+        return self._playback_end_s
 
-    # -- What happens --------------------------------------------------------------------------------------------------
+    # -- Events --------------------------------------------------------------------------------------------------------
 
     def on_sending(self, now_s: float) -> None:
-        """The first text is about to leave."""
+        """The client is about to send the first text."""
         self._sent_s = now_s
 
     def on_audio(self, data: bytes, sample_rate_hz: int, now_s: float) -> None:
         audio_format = AudioFormat(Encoding.PCM, sample_rate_hz)
         duration_s = audio_format.seconds(audio_format.samples_in(len(data)))
-        plays_at_s = max(self._heard_until_s, now_s)
         if self._ttfa_s is None and (silent := silent_samples(data)) is not None:
-            self._ttfa_s = plays_at_s + silent / sample_rate_hz - self.intended_s
-        self._heard_until_s = plays_at_s + duration_s
-        self._timeline.append(Packet(now_s, duration_s))
+            self._ttfa_s = max(self._playback_end_s, now_s) + silent / sample_rate_hz - self.intended_s
         self._sentence_bytes += len(data)
+        self.on_packet(duration_s, now_s)
+
+    def on_packet(self, duration_s: float, now_s: float) -> None:
+        """Audio of which only the duration is known, as in a simulation."""
+        self._playback_end_s = max(self._playback_end_s, now_s) + duration_s
+        self._timeline.append(Packet(now_s, duration_s))
 
     def on_message(self, message: AnyServerMessage, now_s: float) -> None:
         match message:
@@ -73,7 +76,7 @@ class Take:
             case AudioDone(error=True, sentence_index=index):
                 self.fail(f"sentence {index} failed", now_s)
             case AudioDone(total_bytes=total, sentence_index=index) if total != self._sentence_bytes:
-                self.fail(f"sentence {index}: {self._sentence_bytes} of {total} bytes came", now_s)
+                self.fail(f"sentence {index}: received {self._sentence_bytes} of {total} bytes", now_s)
             case ServerError(code=code, message=reason, retry_after_ms=retry_after_ms):
                 if code == OVERLOADED:
                     self.refuse(reason, now_s, None if retry_after_ms is None else retry_after_ms / 1000)
@@ -85,30 +88,30 @@ class Take:
                 self.finish(now_s)
 
     def on_closed(self, close_code: int | None, reason: str, now_s: float) -> None:
-        """The connection has ended before the utterance had."""
+        """The connection ended before the utterance did."""
         if close_code == TRY_AGAIN_LATER:
             self.refuse(reason, now_s)
         else:
             self.fail(reason, now_s)
 
     def refuse(self, reason: str, now_s: float, retry_after_s: float | None = None) -> None:
-        """The server had no room.  Where it had begun to speak, that is a failure: a refusal comes before any audio."""
+        """The server has no capacity.  After the first audio this is a failure: a refusal comes before any audio."""
         if self._timeline:
             self.fail(f"refused in mid-speech: {reason}", now_s)
             return
-        if self._retry_after_s is None:  # a close that follows says nothing of it
+        if self._retry_after_s is None:  # the close that may follow carries no such time
             self._retry_after_s = retry_after_s
         self._end(Status.REFUSED, reason, now_s)
 
     def finish(self, now_s: float) -> None:
-        """All of it has come."""
+        """All audio was received."""
         self._end(Status.OK, "", now_s)
 
     def fail(self, reason: str, now_s: float) -> None:
         self._end(Status.FAILED, reason, now_s)
 
-    def cut(self, now_s: float) -> None:
-        """The test is over; a take that has already ended stays as it is."""
+    def interrupt(self, now_s: float) -> None:
+        """The test ends; a request that has ended keeps its status."""
         self._end(Status.UNFINISHED, "", now_s)
 
     def _end(self, status: Status, reason: str, now_s: float) -> None:
@@ -116,10 +119,8 @@ class Take:
         if self._ended_s is None:
             self._status, self._reason, self._ended_s = status, reason, now_s
 
-    # -- What came of it -----------------------------------------------------------------------------------------------
-
     def outcome(self) -> Outcome:
-        assert self._ended_s is not None, "the take still runs: cut it first"
+        assert self._ended_s is not None, "the request is still running: interrupt it first"
         return judge(
             intended_s=self.intended_s,
             ended_s=self._ended_s,
@@ -135,6 +136,6 @@ class Take:
 
 
 def silent_samples(data: bytes) -> int | None:
-    """How many 16-bit samples come before the first audible one; None where all are silent."""
+    """The number of 16-bit samples before the first audible one; None where all are silent."""
     audible = np.abs(np.frombuffer(data, "<i2").astype(np.int32)) > AUDIBLE
     return int(audible.argmax()) if audible.any() else None

@@ -1,4 +1,4 @@
-"""The layers that are stacked on one another, as data; and the models that they are stacked on."""
+"""Layers of the ablation, as data, and the models that they run on."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -14,9 +14,9 @@ from realtime_tts.engine.models import qwen3_tts, tone
 from realtime_tts.engine.stage import Model
 
 GRAPHS = "graphs"
-"""The option of a model that compiles its steps, or captures them as CUDA graphs."""
+"""The option of a model to compile its steps or capture them as CUDA graphs."""
 WHOLE_FRAMES = 1 << 20
-"""As the first chunk, more than any sentence has: it is decoded once, when all of it is there."""
+"""A first chunk longer than any sentence: the whole sentence is decoded at once."""
 STAGE_TIMEOUT_S = 120.0
 MAX_LEN = 512
 """Positions of a slot: 40 s of speech."""
@@ -25,11 +25,11 @@ MAX_LEN = 512
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     name: str
-    about: str
+    description: str
     batched: bool = True
-    """False: one request at a time, and the others queue."""
+    """False: one request at a time; the others wait."""
     graphs: bool = True
-    """Steps compiled, or captured as CUDA graphs: where the model offers it."""
+    """Steps compiled or captured as CUDA graphs, if the model offers it."""
     streamed: bool = True
     """False: whole sentences."""
     code2wav: str = "windowed"
@@ -42,26 +42,36 @@ class Layer:
 
 
 LAYERS = (
-    Layer(name="baseline", about="one request at a time, whole sentences", batched=False, graphs=False, streamed=False),
-    Layer(name="+ batching", about="continuous batching of both stages", graphs=False, streamed=False),
-    Layer(name="+ graphs", about="steps compiled or captured as CUDA graphs", streamed=False),
-    Layer(name="+ streaming", about="asynchronous chunks of 25 frames, each with 25 of left context, sent as made"),
-    Layer(name="+ first chunk", about="a first chunk of 2, 4, 8 or 16 frames by load, then 25", scheduler="policy_c"),
-    Layer(name="+ stateful", about="a Code2Wav that keeps its state", scheduler="policy_c", code2wav="stateful"),
+    Layer(
+        name="baseline",
+        description="one request at a time, whole sentences",
+        batched=False,
+        graphs=False,
+        streamed=False,
+    ),
+    Layer(name="+ batching", description="continuous batching of both stages", graphs=False, streamed=False),
+    Layer(name="+ graphs", description="steps compiled or captured as CUDA graphs", streamed=False),
+    Layer(
+        name="+ streaming", description="asynchronous chunks of 25 frames, each with 25 of left context, sent at once"
+    ),
+    Layer(
+        name="+ first chunk", description="a first chunk of 2, 4, 8 or 16 frames by load, then 25", scheduler="policy_c"
+    ),
+    Layer(name="+ stateful", description="a Code2Wav that keeps its state", scheduler="policy_c", code2wav="stateful"),
     Layer(
         name="+ deadline",
-        about="whoever runs dry first is served first, in chunks by lead, and admission refuses what cannot be kept up",
+        description="earliest playout deadline first, chunks sized by lead, admission by capacity",
         scheduler="deadline",
         code2wav="stateful",
         max_wait_s=0.5,
     ),
 )
-"""Each with all of the one before it, as the field publishes its steps; the last is ours."""
+"""Each includes all previous ones, in the order in which they were published; the last one is ours."""
 
-# -- What is said ------------------------------------------------------------------------------------------------------
+# -- Prompts -----------------------------------------------------------------------------------------------------------
 
 WORDS = ("hello", "the", "world")
-"""One token each, also for a small random model, so that a prompt has the length that it would really have."""
+"""One token each, also for a small random model, so that prompts have realistic lengths in tokens."""
 FRAMES_PER_CHARACTER = tone.FRAMES_PER_CHARACTER
 
 
@@ -72,7 +82,7 @@ class Prompt:
 
     @property
     def frames(self) -> int:
-        """Of its speech, whoever speaks it: random weights never come to an end by themselves."""
+        """Frames of its speech with any model: random weights never end by themselves."""
         return max(1, round(len(self.text) * FRAMES_PER_CHARACTER))
 
     def request(self, request_id: str, voice: str, layer: Layer) -> SynthesisRequest:
@@ -83,13 +93,13 @@ class Prompt:
             voice=voice,
             streamed=layer.streamed,
             initial_codec_chunk_frames=None if layer.streamed else WHOLE_FRAMES,
-            # N new tokens are N - 1 frames and the end.
+            # N new tokens are N - 1 frames and the end token.
             sampling=Sampling(seed=self.seed, max_new_tokens=self.frames + 1),
         )
 
 
 def prompts(count: int, shortest: int, longest: int, seed: int = 0) -> list[Prompt]:
-    """Texts of `shortest` to `longest` words, all lengths as often, in an order that `seed` gives."""
+    """Texts of `shortest` to `longest` words, all lengths equally often, in an order that depends on `seed`."""
     lengths = [shortest + index % (longest - shortest + 1) for index in range(count)]
     Random(seed).shuffle(lengths)
     return [
@@ -98,26 +108,26 @@ def prompts(count: int, shortest: int, longest: int, seed: int = 0) -> list[Prom
     ]
 
 
-# -- What speaks -------------------------------------------------------------------------------------------------------
+# -- Models ------------------------------------------------------------------------------------------------------------
 
 
 class Subject(Protocol):
-    """A model that the layers are stacked on."""
+    """A model that the layers run on."""
 
     @property
     def conditions(self) -> Mapping[str, str]: ...
 
-    def lacks(self, layer: Layer) -> str | None:
-        """Why a layer is not applicable here; None where it is."""
+    def why_not_applicable(self, layer: Layer) -> str | None:
+        """The reason why the layer is not applicable; None if it is."""
         ...
 
     def model(self, layer: Layer) -> Model:
-        """Loaded once for all layers that want the same of it, so only one of them may run at a time."""
+        """Shared by all layers with the same options, so only one of them may run at a time."""
         ...
 
 
-class Loaded:
-    """Models by the options that they were built with."""
+class ModelCache:
+    """Loaded models by their options."""
 
     def __init__(self, build: Callable[..., Model], slots: int) -> None:
         self._build = build
@@ -129,27 +139,27 @@ class Loaded:
         key = (("batch", slots), *options.items())
         if key not in self._models:
             built = self._build(slots, **options)
-            # The published table of first chunks goes by the share of the batch that is in use.
+            # The published sizes of first chunks depend on the share of the batch that is in use.
             specs = (replace(built.specs[0], slots=slots), *built.specs[1:])
             self._models[key] = replace(built, specs=specs, nominal_streams=slots)
         return self._models[key]
 
 
 class Tone:
-    """The test model, which waits for as long as the steps of an H200 take; the profile `free` takes no time."""
+    """The test model, which waits as long as the steps of an H200 take; the profile `free` takes no time."""
 
     def __init__(self, slots: int, profile: str) -> None:
-        self.conditions: Mapping[str, str] = {"model": f"tone, profile {profile}: its costs are waited, not burnt"}
+        self.conditions: Mapping[str, str] = {"model": f"tone, profile {profile}: costs are waited, not computed"}
         self._profile = profile
-        self._loaded = Loaded(_tone, slots)
+        self._models = ModelCache(_tone, slots)
 
-    def lacks(self, layer: Layer) -> str | None:
-        return "its costs are set, so nothing is compiled" if layer is first_with_graphs() else None
+    def why_not_applicable(self, layer: Layer) -> str | None:
+        return "tone has fixed costs and compiles nothing" if layer is first_with_graphs() else None
 
     def model(self, layer: Layer) -> Model:
         stateful = f"{self._profile}_stateful"
         known = layer.code2wav == "stateful" and stateful in tone.PROFILES
-        return self._loaded(layer, {"profile": stateful if known else self._profile})
+        return self._models(layer, {"profile": stateful if known else self._profile})
 
 
 def _tone(slots: int, profile: str) -> Model:
@@ -157,7 +167,7 @@ def _tone(slots: int, profile: str) -> Model:
 
 
 class Qwen3TTS:
-    """A checkpoint on a device; `conditions` tell which."""
+    """A checkpoint on a device; `conditions` name both."""
 
     def __init__(
         self,
@@ -172,22 +182,22 @@ class Qwen3TTS:
         self._on_gpu = device.startswith("cuda")
         self._offered = GRAPHS in inspect.signature(build).parameters
         here = partial(build, model_dir=directory, device=device, threads=threads, max_len=MAX_LEN)
-        self._loaded = Loaded(lambda slots, **options: here(slots=slots, **options), slots)
+        self._models = ModelCache(lambda slots, **options: here(slots=slots, **options), slots)
 
-    def lacks(self, layer: Layer) -> str | None:
+    def why_not_applicable(self, layer: Layer) -> str | None:
         if layer is not first_with_graphs():
             return None
         if not self._on_gpu:
             return "a CPU has no CUDA graphs, and qwen3_tts does not compile its steps"
-        return None if self._offered else f"qwen3_tts has no option `{GRAPHS}`; what it captures, every layer has"
+        return None if self._offered else f"qwen3_tts has no option `{GRAPHS}`; what it captures is part of every layer"
 
     def model(self, layer: Layer) -> Model:
         options: dict[str, object] = {"code2wav": layer.code2wav}
         if self._offered:
             options[GRAPHS] = layer.graphs and self._on_gpu
-        return self._loaded(layer, options)
+        return self._models(layer, options)
 
 
 def first_with_graphs() -> Layer:
-    """The layer that is about them; those above it go without where there are none."""
+    """The layer of the graphs; those after it run without graphs if there are none."""
     return next(layer for layer in LAYERS if layer.graphs)

@@ -1,10 +1,10 @@
-"""One request, told by what the server sends: how it ended, and when it was first heard."""
+"""Records of requests: how they end, and when their audio is audible."""
 
 import numpy as np
 import pytest
 
+from bench.request_record import RequestRecord, silent_samples
 from bench.summary import Status
-from bench.take import Take, silent_samples
 from realtime_tts.frontends.native.messages import (
     AnyServerMessage,
     AudioDone,
@@ -84,34 +84,34 @@ def error(code: str) -> ServerError:
     return ServerError(code=code, message="why", fatal=True, retryable=True, session_id="s", retry_after_ms=1500.0)
 
 
-def played(*events: tuple[float, AnyServerMessage | bytes]) -> Take:
-    take = Take("Hello.", intended_s=10.0)
-    take.on_sending(10.1)
+def played(*events: tuple[float, AnyServerMessage | bytes]) -> RequestRecord:
+    record = RequestRecord("Hello.", intended_s=10.0)
+    record.on_sending(10.1)
     for at_s, event in events:
         if isinstance(event, bytes):
-            take.on_audio(event, RATE_HZ, at_s)
+            record.on_audio(event, RATE_HZ, at_s)
         else:
-            take.on_message(event, at_s)
-    return take
+            record.on_message(event, at_s)
+    return record
 
 
-def test_a_good_one() -> None:
-    take = played(
+def test_a_complete_utterance() -> None:
+    record = played(
         (10.4, start()), (10.4, SECOND), (11.0, SECOND), (11.1, done(2 * len(SECOND))), (11.1, session_done())
     )
-    outcome = take.outcome()
+    outcome = record.outcome()
     assert (outcome.status, outcome.packets, outcome.audio_s) == (Status.OK, 2, 2.0)
     assert outcome.ttfp_s == pytest.approx(0.4)
     assert outcome.sent_s == pytest.approx(10.1)
     assert outcome.server is not None
     assert (outcome.server.ttfp_s, outcome.server.max_underrun_s) == (0.3, 0.04)
-    assert take.heard_until_s == pytest.approx(12.4)
+    assert record.playback_end_s == pytest.approx(12.4)
 
 
-def test_the_first_audible_sample_is_counted_when_it_is_heard() -> None:
-    take = played((10.4, SILENCE), (10.5, SILENCE[:-2] + b"\xff\x7f"))
-    take.cut(10.6)
-    assert take.outcome().ttfa_s == pytest.approx(0.4 + 1.0 - 1 / RATE_HZ)
+def test_the_first_audible_sample_counts_when_it_is_played() -> None:
+    record = played((10.4, SILENCE), (10.5, SILENCE[:-2] + b"\xff\x7f"))
+    record.interrupt(10.6)
+    assert record.outcome().ttfa_s == pytest.approx(0.4 + 1.0 - 1 / RATE_HZ)
 
 
 def test_silence_below_40_db_is_silence() -> None:
@@ -122,50 +122,50 @@ def test_silence_below_40_db_is_silence() -> None:
 
 
 def test_a_refusal_comes_before_any_audio() -> None:
-    take = played((10.2, error("overloaded")))
-    take.on_closed(1013, "overloaded", 10.3)
-    assert (take.outcome().status, take.outcome().reason) == (Status.REFUSED, "why")
-    assert take.outcome().retry_after_s == 1.5
+    record = played((10.2, error("overloaded")))
+    record.on_closed(1013, "overloaded", 10.3)
+    assert (record.outcome().status, record.outcome().reason) == (Status.REFUSED, "why")
+    assert record.outcome().retry_after_s == 1.5
 
 
-def test_a_close_that_says_try_again_later_is_a_refusal_too() -> None:
-    take = played()
-    take.on_closed(1013, "overloaded", 10.3)
-    assert take.outcome().status is Status.REFUSED
+def test_a_close_with_try_again_later_is_a_refusal() -> None:
+    record = played()
+    record.on_closed(1013, "overloaded", 10.3)
+    assert record.outcome().status is Status.REFUSED
 
 
-def test_to_be_refused_in_mid_speech_is_a_failure() -> None:
-    take = played((10.2, SECOND), (10.4, error("overloaded")))
-    assert take.outcome().status is Status.FAILED
-    assert take.outcome().continuity_ok is False
+def test_a_refusal_in_mid_speech_is_a_failure() -> None:
+    record = played((10.2, SECOND), (10.4, error("overloaded")))
+    assert record.outcome().status is Status.FAILED
+    assert record.outcome().continuity_ok is False
 
 
-@pytest.mark.parametrize("code", ["internal_error", "invalid_config", "synthesis_failed"])
-def test_any_other_error_is_a_failure_whatever_follows(code: str) -> None:
-    take = played((10.2, error(code)), (10.4, SECOND), (10.5, SECOND), (10.6, session_done()))
-    assert (take.outcome().status, take.outcome().reason) == (Status.FAILED, f"{code}: why")
+def test_any_other_error_is_a_failure_whatever_follows() -> None:
+    for code in ("internal_error", "invalid_config", "synthesis_failed"):
+        record = played((10.2, error(code)), (10.4, SECOND), (10.5, SECOND), (10.6, session_done()))
+        assert (record.outcome().status, record.outcome().reason) == (Status.FAILED, f"{code}: why")
 
 
 def test_a_failed_sentence_and_lost_bytes_are_failures() -> None:
     assert played((10.2, start()), (10.3, done(0, error=True))).status is Status.FAILED
     lost = played((10.2, start()), (10.3, SECOND), (10.4, done(len(SECOND) + 2)))
-    assert (lost.status, lost.outcome().reason) == (Status.FAILED, "sentence 0: 48000 of 48002 bytes came")
+    assert (lost.status, lost.outcome().reason) == (Status.FAILED, "sentence 0: received 48000 of 48002 bytes")
 
 
 def test_no_audio_at_all_is_a_failure() -> None:
     assert played((10.2, session_done(ttfp_ms=None))).outcome().status is Status.FAILED
 
 
-def test_a_connection_that_breaks_is_a_failure() -> None:
-    take = played((10.2, SECOND))
-    take.on_closed(None, "gone", 10.3)
-    assert (take.status, take.outcome().reason) == (Status.FAILED, "gone")
+def test_a_broken_connection_is_a_failure() -> None:
+    record = played((10.2, SECOND))
+    record.on_closed(None, "gone", 10.3)
+    assert (record.status, record.outcome().reason) == (Status.FAILED, "gone")
 
 
-def test_to_be_cut_is_to_be_unfinished_unless_it_had_ended() -> None:
+def test_an_interrupted_request_is_unfinished_unless_it_has_ended() -> None:
     running, ended = played((10.2, SECOND)), played((10.2, SECOND), (10.3, SECOND), (10.4, session_done()))
-    for take in (running, ended):
-        take.cut(15.0)
+    for record in (running, ended):
+        record.interrupt(15.0)
     assert running.outcome().status is Status.UNFINISHED
     assert running.outcome().max_underrun_s == pytest.approx(3.8)
     assert ended.outcome().status is Status.OK

@@ -1,4 +1,4 @@
-"""How text reaches a listener's client: all at once, or as a language model writes it."""
+"""Input text of a listener: complete at once, or token by token as a language model writes it."""
 
 import re
 from collections.abc import AsyncGenerator
@@ -7,34 +7,34 @@ from dataclasses import dataclass
 from bench.listeners import Stopwatch
 from realtime_tts.text.splitter import SentenceSplitter
 
-# Five letters with the space before them: about 1.3 pieces an English word, as language models have it.
+# Up to five letters with the preceding space: about 1.3 pieces per English word, as in language models.
 _TOKEN = re.compile(r"\s*\S{1,5}|\s+")
 
 
 def tokens(text: str) -> list[str]:
-    """Pieces that joined are the text again."""
+    """Pieces that concatenate to the text."""
     return _TOKEN.findall(text)
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
-    """One utterance's text, from `began_s` on; `tokens_per_s` is None where all of it is there at once."""
+class TextSource:
+    """The text of one utterance, from `start_s`; `tokens_per_s` is None if it is complete at once."""
 
     text: str
-    began_s: float
+    start_s: float
     tokens_per_s: float | None = None
 
     async def pieces(self, watch: Stopwatch) -> AsyncGenerator[str, None]:
-        """Each as soon as it is written; one that is asked for late has been waiting."""
+        """Each piece when it is written, or at once if that time has passed."""
         if self.tokens_per_s is None:
             yield self.text
             return
         for number, token in enumerate(tokens(self.text)):
-            await watch.sleep_until(self.began_s + number / self.tokens_per_s)
+            await watch.sleep_until(self.start_s + number / self.tokens_per_s)
             yield token
 
     async def sentences(self, watch: Stopwatch) -> AsyncGenerator[str, None]:
-        """For a server that takes no text in pieces: whole sentences, each once its end is sure, by our own rules."""
+        """For servers without streaming input: whole sentences by our own rules, each when its end is certain."""
         splitter = SentenceSplitter()
         async for piece in self.pieces(watch):
             for sentence in splitter.push(piece):
