@@ -62,22 +62,7 @@ def encoder(codec: Any) -> dict[str, npt.NDArray[Any]]:
         codes = codec.encode(wave, torch.ones_like(wave, dtype=torch.long)).audio_codes[0]
         arrays[name] = codes.numpy().astype(np.int16)
         print(f"{name}: codes {tuple(codes.shape)}, smallest margin {smallest_margin(codec, wave):.1e}")
-    return arrays | {"long_windowed": windowed(codec)}
-
-
-def windowed(codec: Any) -> npt.NDArray[np.int16]:
-    """With the attention window of the config, which the reference ignores."""
-    from transformers.masking_utils import create_sliding_window_causal_mask
-    from transformers.models.mimi import modeling_mimi
-
-    wave = torch.from_numpy(make.recordings()["long"])[None]
-    whole, modeling_mimi.create_causal_mask = modeling_mimi.create_causal_mask, create_sliding_window_causal_mask
-    codec.encoder.config.sliding_window = make.ENCODER_WINDOW
-    print(f"windowed: smallest margin {smallest_margin(codec, wave):.1e}")
-    codes = codec.encode(wave, torch.ones_like(wave, dtype=torch.long)).audio_codes[0]
-    modeling_mimi.create_causal_mask = whole
-    kept: npt.NDArray[np.int16] = codes.numpy().astype(np.int16)
-    return kept
+    return arrays
 
 
 def smallest_margin(codec: Any, wave: torch.Tensor) -> float:

@@ -13,9 +13,11 @@ from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
 from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecConfig
 from realtime_tts.engine.models.qwen3_tts.config import read_config, read_generation_config, read_json
+from realtime_tts.engine.models.qwen3_tts.loading import load_codec
+from realtime_tts.engine.models.qwen3_tts.memory import CODEC_DIRECTORY
 from realtime_tts.engine.models.qwen3_tts.prompt import PromptBuilder, Speech
 from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, published_sampling
-from realtime_tts.engine.models.qwen3_tts.talker import State, Talker, load_weights
+from realtime_tts.engine.models.qwen3_tts.talker import SlotState, Talker, load_weights
 from realtime_tts.engine.models.qwen3_tts.tokenizer import load_tokenizer
 
 SPEAKER, LANGUAGE = "vivian", "english"
@@ -101,7 +103,7 @@ class Ours:
 
     def _join(self, text: str, sampling: CodeSampling) -> _Request:
         prompt = self._prompts.build(Speech(text, LANGUAGE, SPEAKER, text_first=True))
-        return _Request(self._talker.join(prompt, sampling), self.decoder.arena.acquire())
+        return _Request(self._talker.add_request(prompt, sampling), self.decoder.arena.acquire())
 
     def _leave(self, request: _Request) -> None:
         self._talker.release(request.slot)
@@ -110,9 +112,9 @@ class Ours:
     def _run_step(self, active: Sequence[_Request], frames: int, *, start_s: float) -> None:
         """A chunk of prefill for new requests, a frame for all others, and audio for those with a full chunk."""
         talker = self._talker
-        if unread := [request.slot for request in active if talker.state(request.slot) is State.PREFILL]:
+        if unread := [request.slot for request in active if talker.state(request.slot) is SlotState.PREFILL]:
             talker.prefill(unread)
-        ready = [request for request in active if talker.state(request.slot) is State.READY]
+        ready = [request for request in active if talker.state(request.slot) is SlotState.READY]
         before_s = time.perf_counter()
         step = talker.step([request.slot for request in ready])
         self.steps_s.append(time.perf_counter() - before_s)
@@ -136,9 +138,6 @@ class Ours:
 
 
 def load_decoder(directory: Path, slots: int, device: torch.device) -> Code2Wav:
-    folder = directory / "speech_tokenizer"
-    config = read_json(folder / "config.json", CodecConfig).decoder_config
-    with Checkpoint(folder, device, torch.float32) as checkpoint:
-        state = checkpoint.take_all("decoder.")
-        checkpoint.take_all("encoder.")
-    return Code2Wav.from_state(config, state, device, slots)
+    codec = read_json(directory / CODEC_DIRECTORY / "config.json", CodecConfig)
+    weights, _encoder = load_codec(directory, read_config(directory), codec, device)
+    return Code2Wav(codec.decoder_config, weights, slots, device)

@@ -26,11 +26,11 @@ import torch
 
 from bench import options
 from bench.options import positive_int
+from bench.qwen3_tts_flops import flops_per_frame
 from bench.qwen3_tts_ours import LANGUAGE, SAMPLE_RATE_HZ, SPEAKER, BatchTiming, Ours
 from bench.qwen3_tts_weights import SIZES, write_model
 from bench.results import Result, Table, conditions
 from bench.tables import as_text
-from realtime_tts.engine.models.qwen3_tts.code2wav import flops_per_frame
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecDecoderConfig
 from realtime_tts.engine.models.qwen3_tts.config import (
     ModelConfig,

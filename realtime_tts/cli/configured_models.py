@@ -27,11 +27,11 @@ class ConfiguredModel:
         return models.build(self.kind, **self.build_options(progress))
 
     def build_options(self, progress: Callable[[str], None]) -> dict[str, Any]:
-        return self.options | ({"progress": progress} if "progress" in models.options(self.kind) else {})
+        return self.options | ({"progress": progress} if models.find(self.kind).reports_progress else {})
 
     def info(self) -> ModelInfo:
         """Describes the model without its weights.  May download a Hugging Face id.  Raises `ModelNotUsable`."""
-        directory = {"model_dir": self.options["model_dir"]} if models.loads_directories(self.kind) else {}
+        directory = {"model_dir": self.options["model_dir"]} if models.find(self.kind).loads_directories else {}
         return models.info(self.kind, **directory)
 
 
@@ -54,14 +54,14 @@ def configured_models(section: ModelSection) -> tuple[ConfiguredModel, ...]:
     for given in section.name:
         kind, directory = models.resolve(given)
         directory_option = {} if directory is None else {"model_dir": directory}
-        usable = set(models.options(kind)) - directory_option.keys()
+        usable = set(models.find(kind).options) - directory_option.keys()
         unused -= usable
         chosen = {name: value for name, value in common.items() if name in usable} | directory_option
         name = _name(kind, chosen)
         chosen |= options.pop(name, {})
         if name in found or "@" in name:  # MODEL@SCHEDULER is an engine for comparison
             raise InvalidSetting(f"{given} would be another model {name}; rename its directory", param="model.name")
-        if unknown := chosen.keys() - models.options(kind):
+        if unknown := chosen.keys() - models.find(kind).options.keys():
             raise InvalidSetting(f"{name} has no option {min(unknown)}; {_listed(kind)}", param="model.options")
         found[name] = ConfiguredModel(name, kind, chosen)
     if unused:
@@ -73,11 +73,11 @@ def configured_models(section: ModelSection) -> tuple[ConfiguredModel, ...]:
 
 
 def _name(kind: str, options: dict[str, Any]) -> str:
-    if not models.loads_directories(kind) or "model_dir" not in options:
+    if not models.find(kind).loads_directories or "model_dir" not in options:
         return kind
     path = Path(options["model_dir"]).expanduser()
     return models.info(kind, model_dir=path).name if path.is_dir() else path.name  # else a Hugging Face id
 
 
 def _listed(kind: str) -> str:
-    return f"{kind} has {', '.join(name for name in models.options(kind) if name != 'progress')}"
+    return f"{kind} has {', '.join(name for name in models.find(kind).options if name != 'progress')}"

@@ -63,8 +63,8 @@ def doctor(
     Without a directory (`--model qwen3_tts`) this is done for the published sizes.
     """
     from realtime_tts.cli.configured_models import configured_models  # imports numpy; `--help` need not
-    from realtime_tts.cli.doctor import examine
-    from realtime_tts.engine.models import LOADS_DIRECTORIES
+    from realtime_tts.cli.doctor import check_installation
+    from realtime_tts.engine import models
 
     try:
         configured = configured_models(resolved.config.model)
@@ -73,9 +73,9 @@ def doctor(
         raise typer.Exit(1) from None
     healthy = True
     for model in configured:
-        if gpu_memory_gb is not None and model.kind != LOADS_DIRECTORIES:
-            raise typer.BadParameter(f"--gpu-memory-gb is for Qwen3-TTS; {model.name} runs on the CPU")
-        healthy &= examine(model.kind, model.build_options(print_status), print, gpu_memory_gb)
+        if gpu_memory_gb is not None and models.find(model.kind).check is None:
+            raise typer.BadParameter(f"--gpu-memory-gb does not apply to {model.name}, which runs on the CPU")
+        healthy &= check_installation(model.kind, model.build_options(print_status), print, gpu_memory_gb)
     raise typer.Exit(0 if healthy else 1)
 
 

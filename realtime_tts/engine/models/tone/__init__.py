@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from realtime_tts.clock import sleep_s
 from realtime_tts.engine.api import ModelInfo, Voice
+from realtime_tts.engine.models.spec import ModelSpec
 from realtime_tts.engine.models.tone.sound import (
     FRAMES_PER_CHARACTER,
     SAMPLE_RATE_HZ,
@@ -140,3 +141,6 @@ def build(
             upstream=upstream,
         ),
     )
+
+
+MODEL = ModelSpec(name="tone", build=build, info=info)

@@ -1,4 +1,4 @@
-"""What a Qwen3-TTS model can do, in the words of a session: voices, languages as BCP-47, and the fields it honours."""
+"""`ModelInfo` of a Qwen3-TTS model: voices, languages as BCP-47 tags, and the supported fields of a request."""
 
 import re
 
@@ -10,7 +10,7 @@ from realtime_tts.text.languages import NAME_OF_SUBTAG, SUBTAG_OF_NAME, UNDETERM
 SAMPLE_RATE_HZ = 24_000
 SAMPLES_PER_FRAME = 1920
 
-NATIVE = {
+NATIVE_LANGUAGES = {
     "vivian": "zh",
     "serena": "zh",
     "uncle_fu": "zh",
@@ -21,12 +21,13 @@ NATIVE = {
     "ono_anna": "ja",
     "sohee": "ko",
 }
-"""The native language of each published speaker; all speak all ten (README of github.com/QwenLM/Qwen3-TTS, "Custom
-Voice Generate").  A region only where one is named there: Dylan is of Beijing, Eric of Chengdu, Aiden American."""
+"""Native language of each published speaker; all speak all ten languages (README of github.com/QwenLM/Qwen3-TTS,
+"Custom Voice Generate").  With a region where that list names one: Dylan is of Beijing, Eric of Chengdu, Aiden
+American."""
 DEFAULT_SPEAKER = "vivian"
 """The first of that list, and the speaker of its first example: the publisher names no default."""
 SILENT_FRAMES = 1
-"""A CustomVoice begins with 80 ms of digital silence, -103 dBFS at most over 2229 requests (published measurement,
+"""A CustomVoice begins with 80 ms of digital silence, at most -103 dBFS over 2229 requests (published measurement,
 github.com/sgl-project/sglang-omni, pull 1901)."""
 
 TASK_TYPES = {
@@ -39,9 +40,9 @@ CLONING_FIELDS = frozenset({"ref_audio", "ref_text", "x_vector_only_mode", "spea
 
 
 def describe(config: ModelConfig, name: str) -> ModelInfo:
-    """What a model of this configuration tells of itself."""
+    """The description of a model with this configuration."""
     fields = SAMPLING_FIELDS
-    if config.takes_instructions:
+    if config.supports_instructions:
         fields |= {"instructions"}
     if config.tts_model_type is ModelType.BASE:
         fields |= CLONING_FIELDS
@@ -49,10 +50,10 @@ def describe(config: ModelConfig, name: str) -> ModelInfo:
         name=name,
         sample_rate_hz=SAMPLE_RATE_HZ,
         samples_per_frame=SAMPLES_PER_FRAME,
-        voices=tuple(Voice(speaker, _native(config, speaker)) for speaker in config.speakers),
+        voices=tuple(Voice(speaker, _native_language(config, speaker)) for speaker in config.speakers),
         default_voice=_default_speaker(config.speakers),
         languages=tuple(sorted(SUBTAG_OF_NAME.get(language, language) for language in config.languages)),
-        # A clone's recording is laid out beside the whole text.
+        # A cloned voice needs the whole text: the prompt places it beside the recording.
         reads_ahead=config.tts_model_type is not ModelType.BASE,
         fields=fields,
         task_type=TASK_TYPES[config.tts_model_type],
@@ -61,14 +62,14 @@ def describe(config: ModelConfig, name: str) -> ModelInfo:
 
 
 def model_name(directory: str, config: ModelConfig) -> str:
-    """The directory's own name where it is a published one, and else what kind of model it is."""
+    """The directory's name if it looks like a published one, otherwise a name made of the model's type."""
     if re.fullmatch(r"qwen3[\w.-]*", directory, re.IGNORECASE | re.ASCII):
         return directory
     return f"Qwen3-TTS-12Hz-{TASK_TYPES[config.tts_model_type]}"
 
 
 def language_name(config: ModelConfig, tag: str | None) -> str | None:
-    """The model's own name for a BCP-47 tag; None leaves the language to the model.  Raises InvalidConfig."""
+    """The model's own name of a language, by its BCP-47 tag; None: the model chooses.  Raises InvalidConfig."""
     primary = UNDETERMINED if tag is None else primary_language(tag)
     if primary == UNDETERMINED:
         return None
@@ -80,10 +81,10 @@ def language_name(config: ModelConfig, tag: str | None) -> str | None:
     return name
 
 
-def _native(config: ModelConfig, speaker: str) -> str:
+def _native_language(config: ModelConfig, speaker: str) -> str:
     if config.talker_config.dialect_of(speaker) is not None:
-        return "zh-CN"  # every dialect that the model has is one of Chinese
-    return NATIVE.get(speaker, UNDETERMINED)
+        return "zh-CN"  # all dialects of the model are Chinese
+    return NATIVE_LANGUAGES.get(speaker, UNDETERMINED)
 
 
 def _default_speaker(speakers: tuple[str, ...]) -> str | None:
