@@ -85,12 +85,15 @@ class _NullClient(NativeFrontEnd):
         await self._closed
         return None
 
-    async def send(self, frame: Frame) -> bool:
+    @property
+    def is_flushed(self) -> bool:
+        return True
+
+    async def send(self, frame: Frame) -> None:
         if frame.is_binary:
             self.frames += 1
             if self.frames == PACKETS:
                 self._closed.set_result(None)
-        return True
 
     def abort(self) -> None:
         pass

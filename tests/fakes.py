@@ -180,8 +180,7 @@ class FakeClient:
         self.reads = asyncio.Event()
         """Cleared: the client does not read, so writes wait."""
         self.reads.set()
-        self.at_once = False
-        """What `send` returns: whether a frame went to the socket at once."""
+        self.is_flushed = False
         self.aborted = False
         self.receiving = 0
         """Calls of `receive` that are waiting."""
@@ -219,9 +218,8 @@ class FakeClient:
     def encode(self, event: SessionEvent) -> Iterable[Frame]:
         return self._encoder.encode(event)
 
-    async def send(self, frame: Frame) -> bool:
+    async def send(self, frame: Frame) -> None:
         await self._write(frame.data if frame.is_binary else frame.data.decode())
-        return self.at_once
 
     async def close(self, code: int, reason: str) -> None:
         await self._write((code, reason))

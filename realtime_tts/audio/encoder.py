@@ -73,9 +73,11 @@ class WholeCodec:
 
 
 class ChainEncoder:
-    """Stretcher, if any, then resampler, then codec."""
+    """Stretcher, if any, then resampler, if any, then codec."""
 
-    def __init__(self, stretcher: StreamingStretcher | None, resampler: StreamingResampler, codec: Codec) -> None:
+    def __init__(
+        self, stretcher: StreamingStretcher | None, resampler: StreamingResampler | None, codec: Codec
+    ) -> None:
         self._stretcher = stretcher
         self._resampler = resampler
         self._codec = codec
@@ -85,12 +87,18 @@ class ChainEncoder:
     def encode(self, samples: Float32) -> list[Packet]:
         if self._stretcher is not None:
             samples = self._stretcher.push(samples)
-        return self._push(self._resampler.push(samples))
+        if self._resampler is not None:
+            samples = self._resampler.push(samples)
+        return self._push(samples)
 
     def flush(self) -> list[Packet]:
-        packets = [] if self._stretcher is None else self._push(self._resampler.push(self._stretcher.flush()))
-        packets += self._push(self._resampler.flush())
+        packets = [] if self._stretcher is None else self._push(self._resampled(self._stretcher.flush()))
+        if self._resampler is not None:
+            packets += self._push(self._resampler.flush())
         return packets + self._codec.finish() if self._started else packets
+
+    def _resampled(self, samples: Float32) -> Float32:
+        return samples if self._resampler is None else self._resampler.push(samples)
 
     def _push(self, samples: Float32) -> list[Packet]:
         if not len(samples):
@@ -112,7 +120,9 @@ def make_encoder(audio_format: AudioFormat, model_rate_hz: int, *, streaming: bo
     """
     stretcher = None if tempo == 1.0 else StreamingStretcher(model_rate_hz, tempo)
     codec = _stream_codec(audio_format) if streaming else _file_codec(audio_format)
-    return ChainEncoder(stretcher, StreamingResampler(model_rate_hz, audio_format.sample_rate_hz), codec)
+    rate_hz = audio_format.sample_rate_hz
+    resampler = None if rate_hz == model_rate_hz else StreamingResampler(model_rate_hz, rate_hz)
+    return ChainEncoder(stretcher, resampler, codec)
 
 
 def _stream_codec(audio_format: AudioFormat) -> Codec:

@@ -14,6 +14,9 @@ _SCALE = np.array(FULL_SCALE, np.float32)
 """As an array: numpy needs longer to convert a number than to multiply 80 ms of sound."""
 
 
+_INT16 = np.dtype("<i2")
+
+
 def playable(samples: Float32) -> Float32:
     """Any floats (n,) as samples in [-1, 1]: NaN becomes silence; louder samples and infinities are clipped.
 
@@ -35,7 +38,7 @@ def _is_playable(samples: Float32) -> bool:
 def pcm_int16(samples: Float32) -> Int16:
     """Float samples (n,) to signed 16-bit little-endian (n,), rounded to nearest, made `playable` first."""
     scaled = playable(samples) * _SCALE  # a copy, so the rest can be done in place
-    rounded: Int16 = np.rint(scaled, out=scaled).astype("<i2")
+    rounded: Int16 = np.rint(scaled, out=scaled).astype(_INT16)
     return rounded
 
 

@@ -31,6 +31,29 @@ RESOLUTION_S = 1e-9
 """Shorter stalls are rounding errors: playout is a sum of many floats."""
 
 
+class PlayoutClock:
+    """When a listener runs out of audio that it plays on arrival: P <- max(P, t) + d for each packet."""
+
+    __slots__ = ("end_s",)
+
+    def __init__(self) -> None:
+        self.end_s: float | None = None
+        """P; None before the first packet."""
+
+    def advance(self, arrived_at_s: float, duration_s: float) -> None:
+        end_s = self.end_s
+        self.end_s = (arrived_at_s if end_s is None or end_s < arrived_at_s else end_s) + duration_s
+
+    def lead_s(self, now_s: float) -> float:
+        """Audio that the listener has not played yet; negative while it waits, 0 before the first packet."""
+        return 0.0 if self.end_s is None else self.end_s - now_s
+
+    def discard(self, duration_s: float) -> None:
+        """The listener discards so much of its unplayed audio, such as after a cancel."""
+        if self.end_s is not None:
+            self.end_s -= duration_s
+
+
 class PlayoutLedger:
     """Model of a listener who plays each packet as soon as it was sent to the socket.
 
@@ -122,11 +145,6 @@ class PlayoutLedger:
             self._stalled_s += gap_s
             self._max_stall_s = max(self._max_stall_s, gap_s)
         self._max_deficit_s = max(self._max_deficit_s, arrived_at_s - self._origin_s - self._audio_s)
-
-    def discard(self, duration_s: float) -> None:
-        """The listener drops `duration_s` of what it has not played yet, as after a barge-in."""
-        if self._playout_end_s is not None:
-            self._playout_end_s -= duration_s
 
     def report(self, started_at_s: float | None = None) -> ContinuityReport:
         """The figures so far; `ttfp_s` counts from `started_at_s`."""

@@ -7,7 +7,7 @@ so that two processes need no common clock.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -149,9 +149,11 @@ class Cancel:
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class AudioSent:
-    """`samples` more of a request were sent to its listener, who now has `lead_s` seconds of audio left to play."""
+class AudioSent(NamedTuple):
+    """`samples` more of a request were sent to its listener, who now has `lead_s` seconds of audio left to play.
+
+    A tuple, as `AudioReady`: there is one for every chunk, and a frozen dataclass takes three times as long to create.
+    """
 
     request_id: str
     samples: int
@@ -203,8 +205,7 @@ class SynthesisMetrics:
         return self.synthesis_s / self.audio_s if self.audio_s else None
 
 
-@dataclass(frozen=True, slots=True)
-class AudioReady:
+class AudioReady(NamedTuple):
     """The next samples of a request, in order, without overlap: `samples_per_frame` for each frame that is played."""
 
     request_id: str

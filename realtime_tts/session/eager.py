@@ -4,19 +4,19 @@ Python 3.12 has this as `asyncio.Task(eager_start=True)`; this is for 3.11 too.
 """
 
 from collections.abc import Coroutine, Generator
-from typing import Any, Generic, TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
-class Rest(Generic[T]):
+class Rest:
     """The rest of a coroutine that waits for something: to be awaited in a task."""
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T], waits_for: Any) -> None:
+    __slots__ = ("_coroutine", "_waits_for")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None], waits_for: Any) -> None:
         self._coroutine = coroutine
         self._waits_for = waits_for
 
-    def __await__(self) -> Generator[Any, Any, T]:
+    def __await__(self) -> Generator[Any, Any, None]:
         try:
             while True:
                 try:
@@ -25,15 +25,13 @@ class Rest(Generic[T]):
                     self._waits_for = self._coroutine.throw(error)
                 else:
                     self._waits_for = self._coroutine.send(value)
-        except StopIteration as finished:
-            result: T = finished.value
-            return result
+        except StopIteration:
+            return
 
 
-def run_until_it_waits(coroutine: Coroutine[Any, Any, T]) -> T | Rest[T]:
-    """The coroutine's result, if it has one without waiting; it raises what the coroutine raises until then."""
+def run_until_it_waits(coroutine: Coroutine[Any, Any, None]) -> Rest | None:
+    """None if the coroutine finishes without waiting; raises what the coroutine raises until then."""
     try:
         return Rest(coroutine, coroutine.send(None))
-    except StopIteration as finished:
-        result: T = finished.value
-        return result
+    except StopIteration:
+        return None

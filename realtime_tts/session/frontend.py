@@ -34,11 +34,13 @@ class FrontEnd(Protocol):
         """The frames of one event.  Frames of a cancelled sentence may be left unsent."""
         ...
 
-    def send(self, frame: Frame) -> Coroutine[Any, Any, bool]:
-        """Writes one frame; waits while the client does not read.  Up to that wait it may run outside of a task.
+    def send(self, frame: Frame) -> Coroutine[Any, Any, None]:
+        """Writes one frame; waits while the client does not read.  Up to that wait it may run outside of a task."""
+        ...
 
-        Returns whether it was written to the socket at once, so that the client may already have it.
-        """
+    @property
+    def is_flushed(self) -> bool:
+        """Whether all that was written went to the socket, so that the client may already have it."""
         ...
 
     async def close(self, code: int, reason: str) -> None:

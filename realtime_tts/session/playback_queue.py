@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from realtime_tts.audio.playout import PlayoutLedger
+from realtime_tts.audio.playout import PlayoutClock
 from realtime_tts.engine.api import AudioSent, Cancel, EngineCommand, FinishReason, PlayoutEnd, RequestFinished, Submit
 from realtime_tts.session.outbox import DoneOf, EndOf, Outbox, StartOf
 from realtime_tts.session.sentence import SentenceState
@@ -29,13 +29,13 @@ class PlaybackQueue:
         """At the engine, by request id."""
         self._unsent: dict[SentenceState, None] = {}
         """Submitted, and not yet wholly sent."""
-        self._playout = PlayoutLedger()
+        self._playout = PlayoutClock()
         self._last_sent_s = now_s
 
     @property
     def playout_end_s(self) -> float | None:
         """When the listener has played all that was sent; None before the first audio."""
-        return self._playout.playout_end_s
+        return self._playout.end_s
 
     def add(self, state: SentenceState) -> None:
         """The next sentence of its utterance."""
@@ -107,8 +107,8 @@ class PlaybackQueue:
             return None
         if state.due_from_s is None:
             state.due_from_s = max(state.speakable_at_s, self._last_sent_s)
-        samples = state.on_audio_sent(audio_s, now_s, self._playout.playout_end_s)
-        self._playout.record(arrived_at_s=now_s, duration_s=audio_s)
+        samples = state.on_audio_sent(audio_s, now_s, self._playout.end_s)
+        self._playout.advance(now_s, audio_s)
         self._last_sent_s = now_s
         return AudioSent(state.request.request_id, samples, self._playout.lead_s(now_s))
 
@@ -134,7 +134,7 @@ class PlaybackQueue:
             state.held.clear()
             yield Cancel(state.request.request_id)
         self._playout.discard(unplayed_s)
-        if self._playout.playout_end_s is not None:
+        if self._playout.end_s is not None:
             yield PlayoutEnd(self.stream_id, max(0.0, self._playout.lead_s(now_s)))
         yield from self.submit_next()
 
@@ -144,7 +144,7 @@ class PlaybackQueue:
         Bounded so that a client cannot raise its own priority by reporting too little.
         """
         lead_s = self._playout.lead_s(now_s)
-        if self._playout.playout_end_s is not None and buffered_s < lead_s:
+        if self._playout.end_s is not None and buffered_s < lead_s:
             yield PlayoutEnd(self.stream_id, max(buffered_s, lead_s - MAX_CORRECTION_S))
 
     def clear(self) -> None:

@@ -191,18 +191,20 @@ class SessionRunner:
             assert event is not None
             frames = iter(front_end.encode(event))
             for frame in frames:
-                outcome = run_until_it_waits(front_end.send(frame))
-                if isinstance(outcome, Rest):
+                was_flushed = front_end.is_flushed
+                rest = run_until_it_waits(front_end.send(frame))
+                if rest is not None:
                     self._on_write_begin()
                     self._is_writing = True
-                    self._rest = self._finish(outcome, event, frame, frames)
+                    self._rest = self._finish(rest, event, frame, frames)
                     self._outgoing.set()
                     return
-                self._on_frame_sent(event, frame, now_s if outcome else self._clock.now_s())
+                at_once = was_flushed and front_end.is_flushed
+                self._on_frame_sent(event, frame, now_s if at_once else self._clock.now_s())
                 if not session.wants(event):
                     break
 
-    async def _finish(self, rest: Rest[bool], event: SessionEvent, frame: Frame, frames: Iterator[Frame]) -> None:
+    async def _finish(self, rest: Rest, event: SessionEvent, frame: Frame, frames: Iterator[Frame]) -> None:
         """The rest of what `_write_at_once` has begun."""
         await rest
         self._on_frame_sent(event, frame, self._clock.now_s())
@@ -321,10 +323,11 @@ class SessionRunner:
             self._observer.on_event(event, now_s)
 
     async def _send_frame(self, event: SessionEvent, frame: Frame) -> None:
-        given_s = self._clock.now_s()
+        given_s, was_flushed = self._clock.now_s(), self._front_end.is_flushed
+        await self._front_end.send(frame)
         # On busy cores this task may continue up to 40 ms after the frame has gone.
-        sent_s = given_s if await self._front_end.send(frame) else self._clock.now_s()
-        self._on_frame_sent(event, frame, sent_s)
+        at_once = was_flushed and self._front_end.is_flushed
+        self._on_frame_sent(event, frame, given_s if at_once else self._clock.now_s())
 
     def _on_frame_sent(self, event: SessionEvent, frame: Frame, sent_s: float) -> None:
         if frame.audio_s:

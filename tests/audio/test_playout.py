@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.audio.playout import ContinuityReport, PlayoutLedger
+from realtime_tts.audio.playout import ContinuityReport, PlayoutClock, PlayoutLedger
 
 VECTORS = json.loads(Path(__file__).with_name("playout_vectors.json").read_text("utf-8"))["traces"]
 
@@ -130,17 +130,21 @@ def test_hearing_something_before_causes_no_underrun_and_keeps_the_identity(
     assert report.max_underrun_s <= played(trace)[0].report().max_underrun_s + report.text_starvation_s + 1e-6
 
 
-def test_a_stall_after_a_discard_does_not_reduce_an_earlier_one() -> None:
-    ledger = PlayoutLedger()
-    ledger.record(arrived_at_s=0.0, duration_s=1.0)
-    ledger.record(arrived_at_s=2.0, duration_s=1.0)
-    ledger.discard(0.5)
-    assert ledger.record(arrived_at_s=2.75, duration_s=1.0) == pytest.approx(0.25)
-    report = ledger.report()
-    assert (report.underrun_count, report.underrun_total_s, report.max_stall_s, report.max_underrun_s) == (
-        2,
-        1.25,
-        1.0,
-        1.0,
-    )
-    assert ledger.playout_end_s == 3.75
+@given(packets)
+def test_the_clock_ends_when_the_ledger_does(trace: list[Packet]) -> None:
+    ledger, clock = PlayoutLedger(), PlayoutClock()
+    for arrived_at_s, duration_s, _starved in trace:
+        ledger.record(arrived_at_s=arrived_at_s, duration_s=duration_s)
+        clock.advance(arrived_at_s, duration_s)
+    assert clock.end_s == ledger.playout_end_s
+    assert clock.lead_s(3.0) == ledger.lead_s(3.0)
+
+
+def test_discarded_audio_is_not_played() -> None:
+    clock = PlayoutClock()
+    assert (clock.end_s, clock.lead_s(5.0)) == (None, 0.0)
+    clock.discard(1.0)
+    assert clock.end_s is None
+    clock.advance(1.0, 2.0)
+    clock.discard(0.5)
+    assert clock.end_s == 2.5

@@ -46,10 +46,11 @@ class LineFrontEnd:
             case Failed(error=error) | SentenceFailed(error=error):
                 yield Frame(f"ERROR {error.code}\n".encode())
 
-    async def send(self, frame: Frame) -> bool:
+    async def send(self, frame: Frame) -> None:
         self._writer.write(frame.data)
         await self._writer.drain()
-        return True
+
+    is_flushed = False
 
     async def close(self, code: int, reason: str) -> None:
         self._writer.close()

@@ -169,10 +169,10 @@ async def test_a_client_who_reads_nothing_is_given_up_and_its_speech_taken_back(
 
 async def test_a_client_who_reads_slower_than_speech_is_told_and_given_up() -> None:
     class Trickle(FakeClient):
-        async def send(self, frame: Frame) -> bool:
+        async def send(self, frame: Frame) -> None:
             if frame.is_binary:
                 await asyncio.sleep(0.04)
-            return await super().send(frame)
+            await super().send(frame)
 
     client, engine, limits = Trickle(), FakeEngine(), replace(LIMITS, write_timeout_s=0.2)
     session = make_session(limits)
@@ -190,10 +190,10 @@ async def test_a_client_who_reads_slower_than_speech_is_told_and_given_up() -> N
 
 async def test_a_client_who_reads_at_the_pace_of_speech_is_served_to_the_end() -> None:
     class Paced(FakeClient):
-        async def send(self, frame: Frame) -> bool:
+        async def send(self, frame: Frame) -> None:
             if frame.is_binary:
                 await asyncio.sleep(len(frame.data) / 48_000)
-            return await super().send(frame)
+            await super().send(frame)
 
     client, engine, limits = Paced(), FakeEngine(), replace(LIMITS, write_timeout_s=0.5)
     session = make_session(limits)
@@ -215,13 +215,13 @@ async def test_a_packet_counts_from_when_it_went_out_not_from_when_we_learnt_of_
     clock = VirtualClock()
 
     class PutAside(FakeClient):
-        async def send(self, frame: Frame) -> bool:
+        async def send(self, frame: Frame) -> None:
             if frame.is_binary:
                 clock.advance(0.04)
-            return await super().send(frame)
+            await super().send(frame)
 
     client, engine = PutAside(), FakeEngine()
-    client.at_once = at_once
+    client.is_flushed = at_once
     session = Session("sid", {"tone": tone.info()}, LIMITS, now_s=clock.now_s(), expires_at_unix_s=0.0)
     serving = asyncio.create_task(make_runner(client, engine, LIMITS, clock, session=session).run())
     client.says(**CONFIG)

@@ -3,7 +3,8 @@
 import asyncio
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
+from typing import Any
 
 from aiohttp import WSMsgType, web
 
@@ -91,15 +92,11 @@ class NativeFrontEnd:
     def encode(self, event: SessionEvent) -> Iterable[Frame]:
         return self._encoder.encode(event)
 
-    async def send(self, frame: Frame) -> bool:
-        if not frame.is_binary:
-            await self._websocket.send_frame(frame.data, WSMsgType.TEXT)
-            return True
-        was_empty = self._nothing_buffered()
-        await self._websocket.send_frame(frame.data, WSMsgType.BINARY)
-        return was_empty and self._nothing_buffered()
+    def send(self, frame: Frame) -> Coroutine[Any, Any, None]:
+        return self._websocket.send_frame(frame.data, WSMsgType.BINARY if frame.is_binary else WSMsgType.TEXT)
 
-    def _nothing_buffered(self) -> bool:
+    @property
+    def is_flushed(self) -> bool:
         transport = self._request.transport
         return transport is not None and transport.get_write_buffer_size() == 0
 

@@ -259,11 +259,13 @@ class SpeechFrontEnd:
                 piece = _sse({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()})
             yield Frame(piece, is_binary=True, audio_s=audio_s if at == last else 0.0)
 
-    async def send(self, frame: Frame) -> bool:
+    async def send(self, frame: Frame) -> None:
         if frame.data:
             response = await self._prepare()
             await response.write(frame.data)
-        return False
+
+    is_flushed = False
+    """Not known."""
 
     async def close(self, code: int, reason: str) -> None:
         pass  # the response ends in `finish`
