@@ -8,16 +8,7 @@ from itertools import pairwise
 from bench.ablation_driver import LayerRun
 from bench.ablation_layers import LAYERS, Layer
 from bench.results import Line, Plot, Result, Table, Value
-from bench.summary import (
-    MIN_UNFINISHED_WAIT_S,
-    THRESHOLD_S,
-    Outcome,
-    Percentiles,
-    Status,
-    Summary,
-    percentiles,
-    summarise,
-)
+from bench.summary import MIN_UNFINISHED_WAIT_S, THRESHOLD_S, Outcome, Status, Summary, percentile, summarise
 from bench.tables import format_spread
 
 
@@ -43,27 +34,24 @@ def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1000
 
 
-def _delays(run: LayerRun, of: Callable[[Outcome], float | None]) -> Percentiles:
+def _delay_ms(of: Callable[[Outcome], float | None], percent: float) -> Callable[[LayerRun, Summary], float | None]:
     """An unfinished request counts with its wait so far if that is long; otherwise only fast requests would count."""
-    delays: list[float | None] = []
-    for outcome in run.outcomes:
-        if outcome.status in (Status.OK, Status.UNFINISHED):
-            delay_s, so_far_s = of(outcome), outcome.ended_s - outcome.intended_s
-            waiting = delay_s is None and outcome.status is Status.UNFINISHED and so_far_s >= MIN_UNFINISHED_WAIT_S
-            delays.append(so_far_s if waiting else delay_s)
-    return percentiles(delays)
+
+    def delay_s(outcome: Outcome) -> float | None:
+        so_far_s = outcome.ended_s - outcome.intended_s
+        waiting = outcome.status is Status.UNFINISHED and so_far_s >= MIN_UNFINISHED_WAIT_S
+        return so_far_s if (value_s := of(outcome)) is None and waiting else value_s
+
+    def value_ms(run: LayerRun, _summary: Summary) -> float | None:
+        counted = [each for each in run.outcomes if each.status in (Status.OK, Status.UNFINISHED)]
+        known = [value_s for each in counted if (value_s := delay_s(each)) is not None]
+        return _ms(percentile(known, percent))
+
+    return value_ms
 
 
-def _e2e(run: LayerRun) -> Percentiles:
-    return _delays(run, lambda each: each.ended_s - each.intended_s if each.status is Status.OK else None)
-
-
-def _ttfp(run: LayerRun) -> Percentiles:
-    return _delays(run, lambda each: each.ttfp_s)
-
-
-def _ttfa(run: LayerRun) -> Percentiles:
-    return _delays(run, lambda each: each.ttfa_s)
+def _e2e_s(outcome: Outcome) -> float | None:
+    return outcome.ended_s - outcome.intended_s if outcome.status is Status.OK else None
 
 
 def _rate(run: LayerRun) -> float | None:
@@ -72,11 +60,11 @@ def _rate(run: LayerRun) -> float | None:
 
 
 TIME_METRICS = (
-    Metric("E2E p50", "ms", lambda run, _: _ms(_e2e(run).p50), compared=True),
-    Metric("TTFP p50", "ms", lambda run, _: _ms(_ttfp(run).p50), compared=True),
-    Metric("TTFP p95", "ms", lambda run, _: _ms(_ttfp(run).p95)),
-    Metric("TTFA p50", "ms", lambda run, _: _ms(_ttfa(run).p50)),
-    Metric("first request to audio p50", "ms", lambda run, _: _ms(percentiles(run.waits_s).p50)),
+    Metric("E2E p50", "ms", _delay_ms(_e2e_s, 50), compared=True),
+    Metric("TTFP p50", "ms", _delay_ms(lambda each: each.ttfp_s, 50), compared=True),
+    Metric("TTFP p95", "ms", _delay_ms(lambda each: each.ttfp_s, 95)),
+    Metric("TTFA p50", "ms", _delay_ms(lambda each: each.ttfa_s, 50)),
+    Metric("first request to audio p50", "ms", lambda run, _: _ms(percentile(run.waits_s, 50))),
     Metric("RTF", "", lambda _, summary: summary.rtf_median, compared=True, digits=3),
     Metric("audio-s/s", "", lambda run, _: _rate(run), compared=True, digits=2),
 )

@@ -1,3 +1,5 @@
+"""Fixtures of the benchmark tests."""
+
 import pytest
 
 from bench import charts

@@ -1,4 +1,4 @@
-"""The fuzz targets pass with random data; atheris itself is run by hand."""
+"""Fuzz targets with random data; atheris itself is run by hand."""
 
 from random import Random
 

@@ -19,10 +19,10 @@ def test_devices_have_the_measured_capacity() -> None:
         assert device.capacity() == pytest.approx(capacity, abs=1), profile
 
 
-def check_closed_load(concurrency: int) -> None:
-    plan = simulate.SimulationPlan(mode="closed", duration_s=20.0, concurrency=concurrency)
-    ours = simulate.simulate(H200, plan, EngineConfig(), warm_up_s=5.0).summary()
-    theirs = simulate.simulate(H200, plan, EngineConfig(scheduler="policy_c"), warm_up_s=5.0).summary()
+def check_closed_load(concurrency: int, *, duration_s: float, warm_up_s: float) -> None:
+    plan = simulate.SimulationPlan(mode="closed", duration_s=duration_s, concurrency=concurrency)
+    ours = simulate.simulate(H200, plan, EngineConfig(), warm_up_s=warm_up_s).summary()
+    theirs = simulate.simulate(H200, plan, EngineConfig(scheduler="policy_c"), warm_up_s=warm_up_s).summary()
     assert ours.underrun_s.p95 is not None
     assert theirs.underrun_s.p95 is not None
     assert ours.underrun_s.p95 <= 0.02
@@ -31,12 +31,12 @@ def check_closed_load(concurrency: int) -> None:
 
 
 def test_ours_has_no_underruns_at_64_users_where_policy_c_has() -> None:
-    check_closed_load(64)
+    check_closed_load(64, duration_s=20.0, warm_up_s=5.0)
 
 
 @pytest.mark.slow
 def test_ours_has_no_underruns_at_256_users_where_policy_c_has() -> None:
-    check_closed_load(256)
+    check_closed_load(256, duration_s=40.0, warm_up_s=15.0)
 
 
 @pytest.mark.slow

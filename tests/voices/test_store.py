@@ -127,8 +127,8 @@ def test_without_a_consent_nothing_is_stored(tmp_path: Path) -> None:
 def test_bad_recordings_are_refused(tmp_path: Path) -> None:
     store = VoiceStore(tmp_path, VoiceLimits(max_bytes=200_000, max_s=3.0))
     for audio, words in (
-        (b"", "no wav"),
-        (b"RIFF" + bytes(100), "no wav"),
+        (b"", "must be a wav"),
+        (b"RIFF" + bytes(100), "must be a wav"),
         (recording(0.9), "shorter than 1 s"),
         (recording(3.1), "longer than 3 s"),
         (recording(1.0, hz=0.0), "silence"),
