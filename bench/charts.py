@@ -75,7 +75,8 @@ def _lines(axes: "Axes", plot: Plot) -> None:
     ys = [y for line in plot.lines for _x, y in line.points]
     if plot.logarithmic:
         axes.set_xscale("log")
-        axes.set_xlim(*_decades(xs))
+        # Marks are inside, with room for their labels on the right.
+        axes.set_xlim(*_decades([*xs, *(2 * value for value, _label in plot.marks)]))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _at: f"{value:g}"))
     elif plot.names:

@@ -20,8 +20,8 @@ from realtime_tts.frontends.native.websocket import (
     CLOSE_TIMEOUT_S,
     ExplainedWebSocket,
     NativeFrontEnd,
+    Pings,
     give_up_on_silent_peers,
-    ping,
 )
 from realtime_tts.frontends.openai.api import HttpApi, HttpLimits
 from realtime_tts.server.access import CALLER, METRICS_PATH, AccessRules
@@ -174,11 +174,12 @@ class Server:
         async with self.sessions.open(request, front_end, session_id=session_id) as runner:
             await websocket.prepare(request)
             give_up_on_silent_peers(request)
-            pings = asyncio.create_task(ping(websocket))
+            websocket.headers.clear()  # sent; they take 1 KiB
+            pings = Pings(websocket)
             try:
                 await runner.run()
             finally:
-                pings.cancel()
+                pings.stop()
         return websocket
 
     async def _issue_token(self, request: web.Request) -> web.Response:
