@@ -180,7 +180,7 @@ class TalkerStage:
             with self._lane_stream():
                 self._talker.release(row.slot)
 
-    # -- Joining -------------------------------------------------------------------------------------------------------
+    # -- New requests --------------------------------------------------------------------------------------------------
 
     def _add_new(self, batch: Sequence[StageInput]) -> dict[str, RealtimeTTSError]:
         """Assigns slots to new requests and to retries.  Returns the errors of those that are refused."""
@@ -280,12 +280,13 @@ class TalkerStage:
         prefilled: set[int],
     ) -> StageOutput:
         if request_id in errors:
-            return self._frames([], error=errors[request_id], stepped=False)
+            return StageOutput(self._join([]), error=errors[request_id], stepped=False)
         row = self._rows[request_id]
         if row.slot in frames:
             output = self._after_step(row, frames[row.slot])
         else:  # still in prefill, or waiting for text
-            output = self._frames([], starved=self._talker.state(row.slot) is SlotState.STARVED, stepped=False)
+            starved = self._talker.state(row.slot) is SlotState.STARVED
+            output = StageOutput(self._join([]), starved=starved, stepped=False)
         return replace(output, prefilled=row.slot in prefilled, handoff=row.decoder_start)
 
     def _after_step(self, row: _Row, frame: Codes | None) -> StageOutput:
@@ -293,40 +294,22 @@ class TalkerStage:
         if frame is None:
             early = row.frames < row.min_frames or not row.text_complete
             can_retry = early and row.retries_left > 0
-            return self._frames(_flush(row), finished=True, truncated=early, can_retry=can_retry)
+            return StageOutput(self._join(_flush(row)), finished=True, truncated=early, can_retry=can_retry)
         row.frames += 1
         row.held_back.append(frame)
         if row.frames >= row.max_frames or self._talker.state(row.slot) is SlotState.FULL:
-            return self._frames(_flush(row), finished=True, truncated=True)
+            return StageOutput(self._join(_flush(row)), finished=True, truncated=True)
         if row.holds_back and row.frames < row.min_frames:
-            return self._frames([])
-        return self._frames(_flush(row))
+            return StageOutput(self._join([]))
+        return StageOutput(self._join(_flush(row)))
 
-    def _frames(
-        self,
-        frames: Sequence[Codes],
-        *,
-        finished: bool = False,
-        truncated: bool = False,
-        starved: bool = False,
-        can_retry: bool = False,
-        stepped: bool = True,
-        error: RealtimeTTSError | None = None,
-    ) -> StageOutput:
-        none = np.empty((0, self._config.talker_config.num_code_groups), np.int64)
-        return StageOutput(
-            np.concatenate([none, *frames]),
-            finished=finished,
-            truncated=truncated,
-            starved=starved,
-            can_retry=can_retry,
-            stepped=stepped,
-            error=error,
-        )
+    def _join(self, frames: Sequence[Codes]) -> Codes:
+        """(n, 16), also of no frames."""
+        return np.concatenate([np.empty((0, self._config.talker_config.num_code_groups), np.int64), *frames])
 
 
 def _flush(row: _Row) -> list[Codes]:
-    """The frames held back, which are then no longer held."""
+    """Removes the frames that are held back from the row, and returns them."""
     frames, row.held_back = row.held_back, []
     return frames
 

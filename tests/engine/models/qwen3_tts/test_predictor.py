@@ -48,7 +48,7 @@ def test_both_kv_modes_draw_the_same_codes(tiny: GetTiny) -> None:
 def test_a_row_has_the_codes_that_it_has_alone(tiny: GetTiny) -> None:
     hidden, first, noise = inputs()
     for kv_mode in KVMode:
-        shared = predictor(tiny("custom_voice"), kv_mode)
+        shared = predictor(tiny("shallow"), kv_mode)
         codes, _ = shared.complete(hidden, first, batch(), noise)
         for row in range(ROWS):
             one = slice(row, row + 1)
