@@ -39,6 +39,7 @@ from realtime_tts.engine.models.kokoro.onnx_rewrite.split_graph import F0, NOISE
 from realtime_tts.engine.models.kokoro.onnx_rewrite.streaming_inputs import NORMS, PHASE, add_streaming_inputs
 from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
 from realtime_tts.engine.models.kokoro.styles import Style, load_styles
+from realtime_tts.engine.models.kokoro.vocoder import generator_spans
 from realtime_tts.engine.models.kokoro.weights import find_weights
 from realtime_tts.engine.stage import Model, StageInput
 
@@ -241,6 +242,16 @@ def windows_table(graphs: dict[str, Path], frames: Array, style: Style, rounds: 
     return comparison("Windows, one thread", alternate(ways, rounds, clock), counts)
 
 
+def context_table(path: Path, frames: Array, style: Style, rounds: int, clock: Clock) -> Table:
+    """A chunk with its context: all of it decoded by every layer, and by each layer only what it uses (SPANS)."""
+    chunk = kokoro.CHUNK_PLAN.cut(decoded=8, frames=min(12, len(frames) - 8), available=len(frames), complete=True)
+    session, feed = Settings().load(path), vocoder_feed(frames[: chunk.context_end], style)
+    spans = generator_spans(chunk.start, chunk.end, chunk.context_end)
+    ways = {"all context": _runner(session, feed), "spans": _runner(session, feed | {SPANS: spans})}
+    title = f"Chunk of {chunk.frames} frames with context, rewritten, one thread"
+    return comparison(title, alternate(ways, rounds, clock), dict.fromkeys(ways, chunk.frames))
+
+
 def _runner(session: Any, feed: Feed) -> Callable[[], object]:
     mine = only_inputs(session, feed)
     return lambda: session.run(None, mine)
@@ -327,6 +338,7 @@ def measure(args: argparse.Namespace, clock: Clock) -> Iterator[Table]:
             names = list(SETTINGS)[: 2 if args.smoke else None]
             yield settings_table(graphs["rewritten"], names, feed, len(window), args.rounds, clock)
             yield windows_table(graphs, window if args.smoke else frames, style, args.rounds, clock)
+            yield context_table(graphs["rewritten"], frames, style, args.rounds, clock)
         whole = Settings(threads=args.threads).load(graphs["whole"])
         yield streams_table(measure_streams(whole, model, texts, args.rounds, clock))
 

@@ -74,20 +74,21 @@ def build(
     """
     threads = min(os.cpu_count() or 1, 4) if threads is None else threads
     styles, weights = load_styles(), find_weights(model_dir)
-    stages: tuple[Stage, Stage]
+    first: Stage
+    last: Stage
     if rewrite:
         plan, nominal_streams = CHUNK_PLAN, NOMINAL_STREAMS
         with prepared_model(weights, cache_dir or user_cache_dir(), progress) as graphs:
             acoustic = load_session(graphs.acoustic, threads=threads)
             vocoder = load_session(graphs.vocoder, threads=threads)
-        stages = AcousticStage(acoustic, Pronouncer().read, styles), VocoderStage(vocoder, styles)
+        first, last = AcousticStage(acoustic, Pronouncer().read, styles), VocoderStage(vocoder, styles)
     else:
         plan, nominal_streams = UNMODIFIED_CHUNK_PLAN, UNMODIFIED_NOMINAL_STREAMS
         whole = load_unmodified(weights, threads=threads)
-        stages = WholeGraphStage(whole, Pronouncer().read, styles), SampleStage()
-    costs = _measure(*stages, plan, MonotonicClock())
+        first, last = WholeGraphStage(whole, Pronouncer().read, styles), SampleStage()
+    costs = _measure(first, last, plan, MonotonicClock())
     return_free_memory()
-    return Model(_info(styles, rewrite=rewrite), stages, plan, costs, nominal_streams)
+    return Model(_info(styles, rewrite=rewrite), (first, last), plan, costs, nominal_streams)
 
 
 def _info(styles: dict[str, Style], *, rewrite: bool) -> ModelInfo:

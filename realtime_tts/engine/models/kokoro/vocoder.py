@@ -110,7 +110,7 @@ class VocoderStage:
     def _decode_frames(self, frames: Array, style: Style, row: int, start: int, end: int) -> tuple[Samples, Samples]:
         """The samples of frames `[start, end)`, and up to 10 ms of those that follow."""
         features, f0, noise = unpack_frames(frames)
-        spans = _spans(start, end, len(frames))
+        spans = generator_spans(start, end, len(frames))
         inputs = {TEXT_FEATURES: features, F0: f0, NOISE: noise, "style": style.row(row), SPANS: spans}
         inputs |= {PHASE: harmonic_phases(frames), NORMS: style.norms}
         (sound,) = self._session.run(VOCODER_OUTPUTS, inputs)
@@ -121,7 +121,7 @@ class VocoderStage:
         return samples[begin:stop], samples[stop : stop + CROSSFADE_SAMPLES]
 
 
-def _spans(start: int, end: int, frames: int) -> npt.NDArray[np.int64]:
+def generator_spans(start: int, end: int, frames: int) -> npt.NDArray[np.int64]:
     """The frames that each part of the generator computes for `[start, end)`: see generator.SPANS."""
     edges = [(max(0, start - more), min(frames, end + more)) for more in PART_CONTEXT_FRAMES]
     return np.array(edges, dtype=np.int64).reshape(-1)

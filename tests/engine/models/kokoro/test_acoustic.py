@@ -24,11 +24,11 @@ class FakeSession:
     def run(self, outputs: list[str], inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
         self.inputs.append(inputs)
         n = 2 * inputs["tokens"].shape[1]
-        outputs = [
+        arrays = [
             np.full((1, channels, size), self.value, dtype=np.float32)
             for channels, size in ((512, n), (1, 2 * n), (1, 2 * n))
         ]
-        return [*outputs, np.full((1, n // 2), 2.0, dtype=np.float32)]
+        return [*arrays, np.full((1, n // 2), 2.0, dtype=np.float32)]
 
 
 def stage(session: FakeSession, pieces: list[list[int]]) -> AcousticStage:

@@ -110,9 +110,9 @@ def aligned(one: Array, other: Array) -> tuple[Array, Array]:
     """Both at equal loudness, without what precedes the start that they share (the lag of maximal correlation)."""
     most = MAX_DURATION_DIFFERENCE_FRAMES * 600
     size = len(one) + len(other)
-    products = np.fft.irfft(np.fft.rfft(one, size) * np.conj(np.fft.rfft(other, size)), size)
+    correlations = np.fft.irfft(np.fft.rfft(one, size) * np.conj(np.fft.rfft(other, size)), size)
     lags = np.arange(-most, most + 1)
-    lag = int(lags[np.argmax(products[lags])])
+    lag = int(lags[np.argmax(correlations[lags])])
     one, other = one[max(0, lag) :], other[max(0, -lag) :]
     length = min(len(one), len(other))
     one, other = one[:length], other[:length]

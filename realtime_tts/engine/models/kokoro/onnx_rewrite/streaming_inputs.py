@@ -32,7 +32,7 @@ NORM_CHANNELS = sum(NORM_SIZES.values())
 
 
 def add_streaming_inputs(vocoder: onnx.ModelProto) -> None:
-    """Turns the phase and the normalisation statistics into inputs, in place."""
+    """Makes the phase and the normalisation statistics inputs, in place."""
     graph = vocoder.graph
     nodes = [node for node in graph.node if node.output[0] not in NORM_SIZES]
     at = next(index for index, node in enumerate(nodes) if node.output[0] == PHASE_SUM)
