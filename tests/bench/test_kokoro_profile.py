@@ -67,5 +67,7 @@ def test_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (result,) = results.loads_any((tmp_path / "profile.json").read_bytes())
     assert isinstance(result, results.Result)
     titles = [table.title for table in result.tables]
-    assert {"acoustic: parts", "streaming_inputs: operators", "rewritten: parts", "Streams at saturation"} <= set(titles)
+    assert {"acoustic: parts", "streaming_inputs: operators", "rewritten: parts", "Streams at saturation"} <= set(
+        titles
+    )
     assert "times as many" in capsys.readouterr().out
