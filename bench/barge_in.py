@@ -29,7 +29,7 @@ from realtime_tts.client import Audio, ClientSession, connect
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.config.schema import ModelSection, ServerConfig, ServerSection
 from realtime_tts.errors import RealtimeTTSError
-from realtime_tts.session.messages import AudioCancelled, AudioStart, ServerError
+from realtime_tts.frontends.native.messages import AudioCancelled, AudioStart, ServerError
 
 TEXT = "This is what is being said when somebody speaks up. It has a second sentence, which few will hear. And a third."
 PATIENCE_S = 30.0

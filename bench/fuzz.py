@@ -18,16 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished, Word, WordsReady
+from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished, Submit, Word, WordsReady
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import RealtimeTTSError, SynthesisFailed
-from realtime_tts.session.dialogue import Outgoing
+from realtime_tts.frontends.native.decode import decode
+from realtime_tts.frontends.native.encode import NativeEncoder
+from realtime_tts.frontends.native.messages import CLIENT_MESSAGES, encode
+from realtime_tts.session.events import AudioChunk, AudioEnd, Closed, SentenceDone, SentenceStarted, SessionEvent
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.messages import CLIENT_MESSAGES, decode_client_message, encode
-from realtime_tts.session.outputs import Close, Command, Submit
-from realtime_tts.session.session import Session
-from realtime_tts.session.telling import message_of
-from realtime_tts.session.utterance import SendAudio, SendSentenceDone, SendStart
+from realtime_tts.session.session import Command, Session
 from realtime_tts.text.cleaner import TextCleaner, TextFilter
 from realtime_tts.text.pronunciations import Pronunciations
 from realtime_tts.text.splitter import Sentence, SentenceSplitter
@@ -40,9 +39,9 @@ INFO = tone.info()
 
 
 def messages(data: Any) -> None:
-    frame = data.ConsumeBytes(MAX_INPUT_BYTES).decode("utf-8", "replace")
+    frame = data.ConsumeBytes(MAX_INPUT_BYTES)
     with suppress(RealtimeTTSError):
-        decode_client_message(frame)
+        decode(frame, is_binary=False, max_message_bytes=MAX_INPUT_BYTES)
 
 
 def text(data: Any) -> None:
@@ -86,7 +85,8 @@ class _Rig:
     def __init__(self, data: Any) -> None:
         self.data = data
         limits = SessionLimits(max_contexts=3, max_pending_chars=4000, max_utterance_chars=8000)
-        self.session = Session("sid", INFO, limits, now_s=0.0, expires_at=0.0)
+        self.session = Session("sid", {"tone": INFO}, limits, now_s=0.0, expires_at_unix_s=0.0)
+        self.encoder = NativeEncoder("sid")
         self.now_s = 0.0
         self.running: list[str] = []
         self.open = 0
@@ -95,12 +95,20 @@ class _Rig:
     def do(self, commands: list[Command]) -> None:
         self.running += [command.request.request_id for command in commands if isinstance(command, Submit)]
 
+    def receive(self, frame: str) -> None:
+        try:
+            item = decode(frame.encode("utf-8", "surrogatepass"), is_binary=False, max_message_bytes=256 * 1024)
+        except RealtimeTTSError as error:
+            self.do(self.session.reject(error, self.now_s))
+        else:
+            self.do(self.session.receive(item, self.now_s))
+
     def step(self) -> None:
         match self.data.ConsumeIntInRange(0, 6):
             case 0:
-                self.do(self.session.receive(self.data.ConsumeUnicode(60), self.now_s))
+                self.receive(self.data.ConsumeUnicode(60))
             case 1 | 2:
-                self.do(self.session.receive(self._message(), self.now_s))
+                self.receive(self._message())
             case 3:
                 self._engine()
             case 4:
@@ -141,26 +149,26 @@ class _Rig:
                 self.do(self.session.on_engine(RequestFinished(request_id, reason, error=error), self.now_s))
 
     def send_all(self) -> None:
-        while (output := self.session.next()) is not None:
-            self._send(output)
+        while (event := self.session.next()) is not None:
+            self._send(event)
 
-    def _send(self, output: Outgoing | None) -> None:
-        match output:
-            case None:
-                return
-            case Close(code=code):
-                self.close_code = code
-                return
-            case SendAudio():
-                assert self.open, "sound outside of a sentence"
-                self.do(self.session.on_audio_sent(output, self.now_s))
-            case _:
-                encode(message_of(output, "sid"))
-        if isinstance(output, SendStart):
+    def _send(self, event: SessionEvent | None) -> None:
+        if event is None:
+            return
+        if isinstance(event, Closed):
+            self.close_code = event.code
+        elif isinstance(event, AudioChunk | AudioEnd):
+            assert self.open, "audio outside of a sentence"
+        elif isinstance(event, SentenceStarted):
             self.open += 1
-        elif isinstance(output, SendSentenceDone):
+        elif isinstance(event, SentenceDone):
             self.open -= 1
-            self.do(self.session.on_sentence_sent(output.job, self.now_s))
+        for frame in self.encoder.encode(event):
+            if frame.audio_s:
+                self.do(self.session.on_audio_sent(event, frame.audio_s, self.now_s))
+            if not self.session.wants(event):
+                break
+        self.do(self.session.on_event_sent(event, self.now_s))
 
 
 def session(data: Any) -> None:
@@ -168,7 +176,7 @@ def session(data: Any) -> None:
     while data.remaining_bytes():
         rig.step()
     if not rig.session.closed:
-        rig.do(rig.session.receive('{"type":"session.close"}', rig.now_s))
+        rig.receive('{"type":"session.close"}')
         rig.send_all()
         while rig.running and not rig.session.closed:
             finished = RequestFinished(rig.running.pop(0), FinishReason.COMPLETE)
@@ -182,7 +190,7 @@ def session(data: Any) -> None:
 def _example(kind: str) -> str:
     """A message with all its fields, to begin from."""
     fields = CLIENT_MESSAGES[kind].__struct_fields__
-    return encode({"type": kind, **{name: name for name in fields if name != "unknown"}}).decode()
+    return encode({"type": kind, **{name: name for name in fields}}).decode()
 
 
 EXAMPLES = {

@@ -9,7 +9,7 @@ import argparse
 import asyncio
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +17,16 @@ import numpy as np
 from bench import result_page, results
 from bench.results import Result, Table
 from realtime_tts.clock import MonotonicClock
-from realtime_tts.engine.api import AudioReady, EngineStatus, EventSink, ModelInfo, SynthesisRequest
+from realtime_tts.engine.api import AudioReady, EngineCommand, EngineStatus, EventSink, ModelInfo, Submit
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.scheduling.chunking import Load
 from realtime_tts.engine.scheduling.policy import SCHEDULERS, Candidate, Snapshot, StageView
+from realtime_tts.frontends.native.encode import NativeEncoder
+from realtime_tts.frontends.native.websocket import NativeFrontEnd
+from realtime_tts.session.frontend import Frame
+from realtime_tts.session.inputs import Configure, SessionInput, Text
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.runner import Connection
+from realtime_tts.session.runner import SessionRunner
 from realtime_tts.session.session import Session
 
 DECISIONS = 200
@@ -63,32 +67,30 @@ def decision_us(streams: int, *, shared_lane: bool) -> float:
     return median_us(lambda: policy(snapshot, lane), DECISIONS)
 
 
-class _Sink:
-    """A transport that takes everything at once, so that what is left is our own work."""
+class _Sink(NativeFrontEnd):
+    """A client that takes everything at once, so that what is left is our own work."""
 
     def __init__(self) -> None:
         self.frames = 0
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._first = True
+        self._inputs: list[SessionInput] = [
+            Configure(response_format="pcm", stream_audio=True),
+            Text("One sentence here. And "),
+        ]
+        self._encoder = NativeEncoder("bench")
 
-    async def receive(self) -> str | bytes | None:
-        if self._first:
-            self._first = False
-            return '{"type":"input.text","text":"One sentence here. And "}'
+    async def receive(self) -> Iterable[SessionInput] | None:
+        if self._inputs:
+            return (self._inputs.pop(0),)
         await self._closed
         return None
 
-    async def send_text(self, data: bytes) -> None:
-        pass
-
-    async def send_bytes(self, data: bytes) -> bool:
-        self.frames += 1
-        if self.frames == PACKETS:
-            self._closed.set_result(None)
+    async def send(self, frame: Frame) -> bool:
+        if frame.is_binary:
+            self.frames += 1
+            if self.frames == PACKETS:
+                self._closed.set_result(None)
         return True
-
-    async def close(self, code: int, reason: str) -> None:
-        pass
 
     def abort(self) -> None:
         pass
@@ -99,25 +101,12 @@ class _Echo:
 
     info: ModelInfo = tone.info()
 
-    def submit(self, request: SynthesisRequest, sink: EventSink) -> None:
-        samples = tone.render(request)[:1920]
-        for _ in range(PACKETS):
-            sink(AudioReady(request.request_id, samples))
-
-    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
-        pass
-
-    def cancel(self, request_id: str) -> None:
-        pass
-
-    def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
-        pass
-
-    def playout(self, stream_id: str, playout_end_s: float) -> None:
-        pass
-
-    def end_stream(self, stream_id: str) -> None:
-        pass
+    def send(self, command: EngineCommand, sink: EventSink | None = None) -> None:
+        if isinstance(command, Submit):
+            assert sink is not None
+            samples = tone.render(command.request)[:1920]
+            for _ in range(PACKETS):
+                sink(AudioReady(command.request.request_id, samples))
 
     def status(self) -> EngineStatus:
         return EngineStatus(ready=True, reason="ready")
@@ -128,10 +117,9 @@ async def send_path() -> float:
     clock = MonotonicClock()
     limits = SessionLimits(max_queued_messages=2 * PACKETS)
     engine = _Echo()
-    session = Session("bench", engine.info, limits, now_s=clock.now_s(), expires_at=0.0)
-    session.receive('{"type":"session.config","response_format":"pcm","stream_audio":true}', clock.now_s())
+    session = Session("bench", {"tone": engine.info}, limits, now_s=clock.now_s(), expires_at_unix_s=0.0)
     began = time.process_time()
-    await Connection(_Sink(), engine, session, clock, limits).run()
+    await SessionRunner(_Sink(), {"tone": engine}, session, clock, limits).run()
     return (time.process_time() - began) / PACKETS * 1e6
 
 

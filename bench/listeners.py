@@ -18,7 +18,7 @@ from bench.texts import pick_text
 from bench.trace import Arrival
 from realtime_tts.client import Audio, ClientSession, ConnectionRefused, SessionEnded, connect
 from realtime_tts.clock import Clock
-from realtime_tts.session.messages import SessionCreated
+from realtime_tts.frontends.native.messages import SessionCreated
 
 RETRY_AFTER_S = 1.0
 """When a user who was refused, or failed, comes again, where the server does not say."""

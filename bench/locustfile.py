@@ -35,8 +35,7 @@ from bench.texts import pick_text
 from realtime_tts.client import stream_url
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.errors import RealtimeTTSError
-from realtime_tts.session.messages import AudioDone, AudioStart, decode_server_message
-from realtime_tts.session.protocol import PROTOCOL
+from realtime_tts.frontends.native.messages import PROTOCOL, AudioDone, AudioStart, decode_server_message
 
 log = logging.getLogger("continuity")
 

@@ -20,7 +20,7 @@ import msgspec
 from bench.server_overhead_servers import CHUNK_S, Mark
 from bench.summary import percentile
 from realtime_tts.audio.playout import PlayoutLedger
-from realtime_tts.session.protocol import STREAM_PATH
+from realtime_tts.frontends.native.messages import STREAM_PATH
 
 THRESHOLD_S = 0.1
 """Of an underrun that a listener notices."""

@@ -27,11 +27,21 @@ from bench.load import loop_factory
 from realtime_tts.audio.encoder import make_encoder
 from realtime_tts.audio.format import AudioFormat, Encoding
 from realtime_tts.clock import Clock, MonotonicClock
-from realtime_tts.engine.api import AudioReady, EngineStatus, EventSink, ModelInfo, Samples, SynthesisRequest
+from realtime_tts.engine.api import (
+    AudioReady,
+    EndStream,
+    EngineCommand,
+    EngineStatus,
+    EventSink,
+    ModelInfo,
+    Samples,
+    Submit,
+    SynthesisRequest,
+)
 from realtime_tts.engine.models import tone
+from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.ops.metrics import Metrics
 from realtime_tts.server.app import Server, ServerLimits, ServerOptions, listening
-from realtime_tts.session.protocol import STREAM_PATH
 
 KINDS = ("ours", "aiohttp", "raw")
 CHUNK_SAMPLES = tone.SAMPLES_PER_FRAME
@@ -87,7 +97,16 @@ class PacedEngine:
         self._chunks = chunks()
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
-    def submit(self, request: SynthesisRequest, sink: EventSink) -> None:
+    def send(self, command: EngineCommand, sink: EventSink | None = None) -> None:
+        match command:
+            case Submit(request=request):
+                assert sink is not None
+                self._speak(request, sink)
+            case EndStream(stream_id=stream_id):
+                if timer := self._timers.pop(stream_id, None):
+                    timer.cancel()
+
+    def _speak(self, request: SynthesisRequest, sink: EventSink) -> None:
         sound = cycle(self._chunks)
         due_s = self._loop.time()
 
@@ -98,22 +117,6 @@ class PacedEngine:
             sink(AudioReady(request.request_id, next(sound)))
 
         speak()
-
-    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
-        pass
-
-    def cancel(self, request_id: str) -> None:
-        pass
-
-    def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
-        pass
-
-    def playout(self, stream_id: str, playout_end_s: float) -> None:
-        pass
-
-    def end_stream(self, stream_id: str) -> None:
-        if timer := self._timers.pop(stream_id, None):
-            timer.cancel()
 
     def status(self) -> EngineStatus:
         return EngineStatus(ready=True, reason="ready")

@@ -28,7 +28,15 @@ from bench.summary import Outcome, Packet, Status, judge, table
 from bench.texts import pick_text, spoken_s
 from bench.trace import Arrival
 from realtime_tts.audio.playout import PlayoutLedger
-from realtime_tts.engine.api import AudioReady, EngineEvent, RequestFinished, SynthesisRequest
+from realtime_tts.engine.api import (
+    AudioReady,
+    AudioSent,
+    EndStream,
+    EngineEvent,
+    RequestFinished,
+    Submit,
+    SynthesisRequest,
+)
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.scheduling.policy import SCHEDULERS
@@ -122,7 +130,7 @@ class Crowd:
         name = f"r{self._count}"
         self._count += 1
         self._asked[name] = _Asked(intended_s, text, user)
-        self._simulation.engine.submit(SynthesisRequest(name, name, text, "tone_low"))
+        self._simulation.engine.handle(Submit(SynthesisRequest(name, name, text, "tone_low")))
 
     def _emit(self, events: list[EngineEvent]) -> None:
         now_s = self._simulation.clock.now_s()
@@ -132,14 +140,14 @@ class Crowd:
                 duration_s = len(event.samples) / tone.SAMPLE_RATE_HZ
                 asked.packets.append(Packet(now_s, duration_s))
                 asked.ledger.record(arrived_at_s=now_s, duration_s=duration_s)
-                heard_s = asked.ledger.lead_s(now_s) + now_s
-                self._simulation.engine.routed(event.request_id, samples=len(event.samples), playout_end_s=heard_s)
+                lead_s = asked.ledger.lead_s(now_s)
+                self._simulation.engine.handle(AudioSent(event.request_id, len(event.samples), lead_s))
             elif isinstance(event, RequestFinished):
                 self._end(event, asked, now_s)
 
     def _end(self, event: RequestFinished, asked: _Asked, now_s: float) -> None:
         del self._asked[event.request_id]
-        self._simulation.at(now_s, partial(self._simulation.engine.end_stream, event.request_id))
+        self._simulation.at(now_s, partial(self._simulation.engine.handle, EndStream(event.request_id)))
         refusal = event.error
         if refusal is None:
             self._judge(asked, now_s, Status.OK)

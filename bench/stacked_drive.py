@@ -17,8 +17,8 @@ from bench.stacked_layers import Layer, Prompt
 from bench.summary import Outcome, Status
 from bench.take import Take
 from realtime_tts.clock import Clock
-from realtime_tts.engine.api import AudioReady, EngineEvent, RequestFinished, Samples
-from realtime_tts.engine.executors.engine_thread import EngineWorker
+from realtime_tts.engine.api import AudioReady, AudioSent, EndStream, EngineEvent, RequestFinished, Samples, Submit
+from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.scheduling.cost_model import PipelineCosts
 from realtime_tts.engine.stage import Model
 from realtime_tts.errors import Overloaded, SynthesisTruncated
@@ -72,7 +72,7 @@ class Crowd:
         self._model = model
         self._info = model.info
         self._layer = layer
-        self._worker = EngineWorker(model, self._watch, config=layer.engine)
+        self._worker = EngineThread(model, self._watch, config=layer.engine)
         self._waiting: deque[Prompt] = deque()
         self._asked: list[tuple[Prompt, float]] = []
         self._asks: list[_Ask] = []
@@ -125,9 +125,9 @@ class Crowd:
         ask.take.on_sending(now_s)
         self._asks.append(ask)
         request = prompt.request(f"{len(self._asks)}", self._info.default_voice or "", self._layer)
-        self._worker.submit(request, lambda event: self._on_event(ask, request.request_id, event))
+        self._worker.send(Submit(request), lambda event: self._on_event(ask, request.request_id, event))
         await ask.over.wait()
-        self._worker.end_stream(request.stream_id)
+        self._worker.send(EndStream(request.stream_id))
         return ask.take
 
     def _on_event(self, ask: _Ask, request_id: str, event: EngineEvent) -> None:
@@ -136,7 +136,7 @@ class Crowd:
             return  # cut; what still comes is too late
         if isinstance(event, AudioReady):
             ask.on_audio(event.samples, now_s)
-            self._worker.routed(request_id, samples=len(event.samples), playout_end_s=ask.take.heard_until_s)
+            self._worker.send(AudioSent(request_id, len(event.samples), max(0.0, ask.take.heard_until_s - now_s)))
         elif isinstance(event, RequestFinished):
             most = ask.prompt.frames * self._info.samples_per_frame
             least = most - self._info.silent_frames * self._info.samples_per_frame

@@ -7,7 +7,7 @@ import numpy as np
 
 from bench.summary import Outcome, Packet, ServerFigures, Status, judge
 from realtime_tts.audio.format import AudioFormat, Encoding
-from realtime_tts.session.messages import AnyServerMessage, AudioDone, AudioStart, ServerError, SessionDone
+from realtime_tts.frontends.native.messages import AnyServerMessage, AudioDone, AudioStart, ServerError, SessionDone
 
 AUDIBLE = round(10 ** (-40 / 20) * 32768)
 """A 16-bit sample above -40 dBFS can be heard: the server's own threshold (protocol.md, `ttfa_ms`)."""

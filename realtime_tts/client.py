@@ -26,14 +26,15 @@ from websockets.exceptions import (
 )
 
 from realtime_tts.errors import RealtimeTTSError
-from realtime_tts.session.framing import HEADER_BYTES, FrameHeader
-from realtime_tts.session.messages import (
+from realtime_tts.frontends.native.frame_header import HEADER_BYTES, FrameHeader
+from realtime_tts.frontends.native.messages import (
+    PROTOCOL,
+    STREAM_PATH,
     AnyServerMessage,
     AudioStart,
     SessionDone,
     decode_server_message,
 )
-from realtime_tts.session.protocol import PROTOCOL, STREAM_PATH
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Whole wav files of slow, long sentences at 48 kHz come in one frame."""

@@ -1,75 +1,89 @@
-"""Every deliberate failure, each of which knows its own wire form: code, close code, and whether to try again."""
+"""Deliberate errors, each with its form on the wire: code, WebSocket close code, HTTP status, field, retry-after."""
 
 from typing import ClassVar
 
 
 class RealtimeTTSError(Exception):
-    """A failure that a client is told about in plain words.
+    """An error that is reported to a client.
 
     `code` is the wire's `error.code`.  `close_code` is the WebSocket close code, or None where the session goes on.
-    `retryable` says that the same message may succeed later, unchanged.
+    `http_status` is the status of an HTTP response.  `retryable` says that the same message may succeed later,
+    unchanged; `retry_after_s` after how long, where that is known.  `param` names the field that is wrong; `message`
+    then begins with it.
     """
 
     code: ClassVar[str] = "internal_error"
     close_code: ClassVar[int | None] = None
+    http_status: ClassVar[int] = 400
     retryable: ClassVar[bool] = False
-    retry_after_s: float | None = None
-    """When to come again, where that is known."""
+
+    def __init__(self, message: str, *, param: str | None = None, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+        self.retry_after_s = retry_after_s
 
     @property
     def message(self) -> str:
         return str(self)
 
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if self.param is None else f"{self.param}: {text}"
+
 
 class InternalError(RealtimeTTSError):
-    """A bug of ours.  Its text is for the log; the client sees only that it happened."""
+    """A bug in the server.  The details go to the log; the client learns only that it happened."""
 
     code = "internal_error"
     close_code = 1011
+    http_status = 500
     retryable = True
 
 
-# -- What a client sends ----------------------------------------------------------------------------------------------
+# -- Invalid input ----------------------------------------------------------------------------------------------------
 
 
 class InvalidMessage(RealtimeTTSError):
-    """A text frame that is not one of protocol.md's messages: unknown type, missing or wrongly typed field."""
+    """A message or a request body that protocol.md does not allow: unknown type, missing or wrongly typed field."""
 
     code = "invalid_message"
 
 
 class MalformedMessage(InvalidMessage):
-    """A text frame that is not JSON or not UTF-8: the peer does not speak this protocol (RFC 6455, 1007)."""
+    """A text frame that is not JSON or not UTF-8 (RFC 6455, close code 1007)."""
 
     close_code = 1007
 
 
 class TooManyInvalidMessages(InvalidMessage):
-    """A stream of bad messages: whoever sends it will not be helped by more error messages."""
+    """More invalid messages in a row than the limit."""
 
     code = "too_many_invalid_messages"
     close_code = 1008
 
 
 class UnexpectedMessage(RealtimeTTSError):
-    """A well-formed message that is not allowed now."""
+    """A valid message that is not allowed in the session's present state."""
 
     code = "unexpected_message"
 
 
 class ConfigRequired(UnexpectedMessage):
-    """Anything but `session.config` first, on a server without a default voice."""
+    """A first message other than `session.config`, on a server without a default voice."""
 
     close_code = 1008
 
 
 class MessageTooBig(RealtimeTTSError):
+    """A message or a request body above its limit in bytes."""
+
     code = "message_too_big"
     close_code = 1009
+    http_status = 413
 
 
 class InvalidConfig(RealtimeTTSError):
-    """A `session.config` value out of range, or one that the loaded model cannot honour."""
+    """A configuration value out of range, or one that the model does not support."""
 
     code = "invalid_config"
 
@@ -78,172 +92,248 @@ class UnknownVoice(InvalidConfig):
     code = "unknown_voice"
 
 
+class VoiceNotFound(UnknownVoice):
+    """The URL names a voice that does not exist."""
+
+    http_status = 404
+
+
+class UnknownModel(InvalidConfig):
+    code = "unknown_model"
+
+
+class ModelNotFound(RealtimeTTSError):
+    """The URL names a model that does not exist."""
+
+    code = "model_not_found"
+    http_status = 404
+
+
 class UnsupportedFormat(InvalidConfig):
     code = "unsupported_format"
 
 
 class TextTooLong(RealtimeTTSError):
-    """More text than there will ever be room for, in an utterance, a file or a model's prompt.  Send less at a time."""
+    """More text than one utterance, one file or the model's prompt can hold.  Send less at a time."""
 
     code = "text_too_long"
 
 
 class TooMuchUnspoken(TextTooLong):
-    """More text than may wait in one session.  Retry once some of it has been spoken."""
+    """More unspoken text than one session may hold.  Retry after some of it has been spoken."""
 
     retryable = True
 
 
 class TooManyContexts(RealtimeTTSError):
-    """As many contexts are open as may be; nothing of the message was taken.  Finish or cancel one first."""
+    """The session's limit of open contexts is reached; the message was not applied.  Finish or cancel a context."""
 
     code = "too_many_contexts"
     retryable = True
 
 
 class SessionEnding(RealtimeTTSError):
-    """The session is about to end, as `session.expiring` told: nothing new begins.  Connect again."""
+    """`session.expiring` was sent, so nothing new begins.  Open a new connection."""
 
     code = "session_ending"
+    http_status = 503
     retryable = True
 
 
-# -- Over HTTP, or before a connection is accepted ---------------------------------------------------------------------
+# -- Refused before a session begins ----------------------------------------------------------------------------------
+
+
+class InvalidRequest(RealtimeTTSError):
+    """An HTTP request that is not valid as such."""
+
+    code = "invalid_request"
+
+
+class NotFound(RealtimeTTSError):
+    """No resource has this URL."""
+
+    code = "not_found"
+    http_status = 404
+
+
+class MethodNotAllowed(RealtimeTTSError):
+    code = "method_not_allowed"
+    http_status = 405
+
+
+class RequestTooBig(RealtimeTTSError):
+    """A request body above the server's limit, refused before it is read."""
+
+    code = "request_too_big"
+    http_status = 413
 
 
 class Unauthorized(RealtimeTTSError):
-    """No key, or none that is known here.  Never says which of both was near."""
+    """No API key, or one that is not known.  The message does not say which."""
 
     code = "unauthorized"
+    http_status = 401
+
+
+class HostNotAllowed(RealtimeTTSError):
+    code = "host_not_allowed"
+    http_status = 403
+
+
+class OriginNotAllowed(RealtimeTTSError):
+    code = "origin_not_allowed"
+    http_status = 403
 
 
 class QuotaExceeded(RealtimeTTSError):
-    """The key has used up its share.  Nothing of what was asked was taken."""
+    """The API key's quota is used up.  The request was not applied."""
 
     code = "quota_exceeded"
+    http_status = 429
     retryable = True
 
-    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
+
+class TokensNotNeeded(RealtimeTTSError):
+    """The server does not require API keys, so it issues no tokens."""
+
+    code = "tokens_not_needed"
+    http_status = 404
+
+
+class NotReady(RealtimeTTSError):
+    """The server is loading, draining or stopping, or an engine is stuck."""
+
+    code = "not_ready"
+    http_status = 503
+    retryable = True
 
 
 class UnsupportedMediaType(InvalidMessage):
-    """JSON must say that it is: what a foreign page may send without asking first is never taken for it."""
+    """The Content-Type is missing or not supported.  A page of another origin can send a body only without one that
+    counts here, so such a body is never read as JSON."""
 
     code = "unsupported_media_type"
+    http_status = 415
 
 
 class VoiceExists(InvalidConfig):
-    """A voice is never replaced in silence: delete it first."""
+    """An uploaded voice of this name exists: delete it first."""
 
     code = "voice_exists"
+    http_status = 409
 
 
 class VoiceStoreFull(RealtimeTTSError):
-    """As many uploaded voices, or as many bytes of them, as the operator allows."""
+    """The limit of uploaded voices, by number or by bytes, is reached."""
 
     code = "voice_store_full"
+    http_status = 507
 
 
-# -- What an engine answers -------------------------------------------------------------------------------------------
+# -- From the engine --------------------------------------------------------------------------------------------------
 
 
 class SynthesisError(RealtimeTTSError):
-    """One sentence has failed; its session goes on."""
+    """One sentence failed; its session continues."""
 
     code = "synthesis_failed"
+    http_status = 500
 
 
 class SynthesisFailed(SynthesisError):
-    """A stage raised, or did not come back in time."""
+    """A stage raised an exception, or did not return in time."""
 
     retryable = True
 
 
 class SynthesisTruncated(SynthesisError):
-    """The model did not come to the end of the text: what was made has been sent."""
+    """The model stopped before the end of the text.  The audio made so far was sent."""
 
     code = "synthesis_truncated"
     retryable = True
 
 
 class NothingToSpeak(SynthesisError):
-    """The text holds nothing that this voice can pronounce."""
+    """The text contains nothing that the voice can pronounce."""
 
     code = "nothing_to_speak"
+    http_status = 400
 
 
 class Overloaded(RealtimeTTSError):
-    """One listener more would leave somebody without sound: refused before any audio."""
+    """The capacity is used up: one more listener would cause gaps.  Refused before any audio."""
 
     code = "overloaded"
     close_code = 1013
+    http_status = 503
     retryable = True
 
-    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
+    def __init__(self, message: str, *, retry_after_s: float = 1.0) -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
 
 
 class EngineUnavailable(SynthesisError):
-    """The engine is stuck or stopping, so nothing new is taken."""
+    """The engine is stuck or stopping, so it accepts no requests."""
 
     code = "engine_unavailable"
+    http_status = 503
     retryable = True
 
 
-# -- Why a session ends -----------------------------------------------------------------------------------------------
+# -- The end of a session ---------------------------------------------------------------------------------------------
 
 
 class SlowClient(RealtimeTTSError):
-    """The client has stopped reading: nothing more could be written for longer than the limit."""
+    """The client has stopped reading, or sends its request too slowly."""
 
     code = "slow_client"
     close_code = 1008
+    http_status = 408
 
 
 class SessionExpired(RealtimeTTSError):
-    """The session's idle or life limit, announced in `session.created`, has passed."""
+    """The session has reached its idle limit or its maximum duration, both stated in `session.created`."""
 
     code = "session_expired"
     close_code = 1001
+    http_status = 503
 
 
 class ServerStopping(RealtimeTTSError):
     code = "server_stopping"
     close_code = 1012
+    http_status = 503
     retryable = True
 
 
-# -- What an operator meets, and no client -----------------------------------------------------------------------------
+# -- For the operator, never for a client -----------------------------------------------------------------------------
 
 
 class OperatorError(RealtimeTTSError):
-    """Keeps the server from starting; told on the command line, in words that say what to do."""
+    """The server cannot start.  The message, printed on the command line, says what to do."""
 
     code = "cannot_start"
 
 
 class ModelNotUsable(OperatorError):
-    """Weights, voices or a package are missing, altered or of the wrong shape.  Says which, and what to do."""
+    """Weights, voices or a package are missing, modified or of the wrong shape.  The message says which."""
 
     code = "model_not_usable"
 
 
 class CannotListen(OperatorError):
-    """The server's address is taken, unknown or not allowed."""
+    """The server's address is in use, unknown or not allowed."""
 
     code = "cannot_listen"
 
 
 class InvalidKeys(OperatorError):
-    """A key list that cannot be read.  Names the line, never its text: that may hold a key."""
+    """A key file that cannot be parsed.  The message names the line, never its text, which may contain a key."""
 
     code = "invalid_keys"
 
 
 class UnusableCertificate(OperatorError):
-    """The certificate or its key cannot be read, or do not belong together."""
+    """The certificate or its private key cannot be read, or they do not match."""
 
     code = "unusable_certificate"

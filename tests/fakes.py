@@ -4,19 +4,24 @@ import asyncio
 import dataclasses
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from realtime_tts.audio.pcm import pcm_bytes
 from realtime_tts.clock import Clock, VirtualClock
 from realtime_tts.engine.api import (
     AudioReady,
+    AudioSent,
+    Cancel,
+    EndStream,
+    EngineCommand,
     EngineEvent,
     EngineStatus,
     EventSink,
     FinishReason,
     RequestFinished,
     Samples,
+    Submit,
     SynthesisRequest,
 )
 from realtime_tts.engine.config import EngineConfig
@@ -25,6 +30,11 @@ from realtime_tts.engine.executors.thread import Executor, InlineExecutor
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput
 from realtime_tts.errors import RealtimeTTSError
+from realtime_tts.frontends.native.decode import decode
+from realtime_tts.frontends.native.encode import NativeEncoder
+from realtime_tts.session.events import SessionEvent
+from realtime_tts.session.frontend import Frame
+from realtime_tts.session.inputs import SessionInput
 
 
 class WrappedStage:
@@ -152,20 +162,25 @@ def spoken_pcm(text: str, *, voice: str = "tone_low", speed: float = 1.0) -> byt
     return pcm_bytes(spoken(text, voice=voice, speed=speed))
 
 
-class FakeTransport:
-    """A client without a socket: `incoming` is what it sends, `sent` what it got, a close as (code, reason)."""
+class FakeClient:
+    """A client of the native protocol without a socket: `incoming` is what it sends, `sent` what it got.
 
-    def __init__(self) -> None:
+    A close is recorded as (code, reason).
+    """
+
+    def __init__(self, session_id: str = "sid", max_message_bytes: int = 256 * 1024) -> None:
         self.incoming: asyncio.Queue[str | bytes | None] = asyncio.Queue()
         self.sent: list[str | bytes | tuple[int, str]] = []
         self.reads = asyncio.Event()
-        """Cleared, it is a client who does not read: writes wait."""
+        """Cleared: the client does not read, so writes wait."""
         self.reads.set()
         self.at_once = False
-        """What it says of each packet: whether it went out at once."""
+        """What `send` returns: whether a frame went to the socket at once."""
         self.aborted = False
         self.receiving = 0
-        """Calls of `receive` that wait now."""
+        """Calls of `receive` that are waiting."""
+        self._max_message_bytes = max_message_bytes
+        self._encoder = NativeEncoder(session_id)
 
     def says(self, **message: object) -> None:
         self.incoming.put_nowait(json.dumps(message))
@@ -184,18 +199,22 @@ class FakeTransport:
             for frame in self.sent
         ]
 
-    async def receive(self) -> str | bytes | None:
+    async def receive(self) -> Iterable[SessionInput] | None:
         self.receiving += 1
         try:
-            return await self.incoming.get()
+            data = await self.incoming.get()
         finally:
             self.receiving -= 1
+        if data is None:
+            return None
+        raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+        return (decode(raw, is_binary=isinstance(data, bytes), max_message_bytes=self._max_message_bytes),)
 
-    async def send_text(self, data: bytes) -> None:
-        await self._write(data.decode())
+    def encode(self, event: SessionEvent) -> Iterable[Frame]:
+        return self._encoder.encode(event)
 
-    async def send_bytes(self, data: bytes) -> bool:
-        await self._write(data)
+    async def send(self, frame: Frame) -> bool:
+        await self._write(frame.data if frame.is_binary else frame.data.decode())
         return self.at_once
 
     async def close(self, code: int, reason: str) -> None:
@@ -220,32 +239,29 @@ class FakeEngine:
         self.requests: list[SynthesisRequest] = []
         self.running: dict[str, EventSink] = {}
         self.cancelled: list[str] = []
-        self.routed_samples: dict[str, int] = {}
-        self.playout_end_s: dict[str, float] = {}
-        self.extended: list[tuple[str, str, bool]] = []
+        self.sent_samples: dict[str, int] = {}
+        self.commands: list[EngineCommand] = []
 
-    def submit(self, request: SynthesisRequest, sink: EventSink) -> None:
-        self.requests.append(request)
-        self.running[request.request_id] = sink
+    def send(self, command: EngineCommand, sink: EventSink | None = None) -> None:
+        self.commands.append(command)
+        match command:
+            case Submit(request=request):
+                assert sink is not None
+                self.requests.append(request)
+                self.running[request.request_id] = sink
+            case Cancel(request_id=request_id):
+                self._cancel(request_id)
+            case EndStream(stream_id=stream_id):
+                for request in self.requests:
+                    if request.stream_id == stream_id:
+                        self._cancel(request.request_id)
+            case AudioSent(request_id=request_id, samples=samples):
+                self.sent_samples[request_id] = self.sent_samples.get(request_id, 0) + samples
 
-    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
-        self.extended.append((request_id, text, complete))
-
-    def cancel(self, request_id: str) -> None:
+    def _cancel(self, request_id: str) -> None:
         if sink := self.running.pop(request_id, None):
             self.cancelled.append(request_id)
             sink(RequestFinished(request_id, FinishReason.CANCELLED))
-
-    def playout(self, stream_id: str, playout_end_s: float) -> None:
-        self.playout_end_s[stream_id] = playout_end_s
-
-    def end_stream(self, stream_id: str) -> None:
-        for request in self.requests:
-            if request.stream_id == stream_id:
-                self.cancel(request.request_id)
-
-    def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
-        self.routed_samples[request_id] = self.routed_samples.get(request_id, 0) + samples
 
     def status(self) -> EngineStatus:
         return EngineStatus(ready=True, reason="ready", active_requests=len(self.running))

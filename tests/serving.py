@@ -10,7 +10,7 @@ from aiohttp import web
 
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.config import EngineConfig
-from realtime_tts.engine.executors.engine_thread import EngineWorker
+from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model
 from realtime_tts.server.app import Server, ServerLimits, ServerOptions, listening
@@ -26,7 +26,7 @@ async def tone_server(
     add_routes: Callable[[web.Application], None] | None = None,
 ) -> AsyncIterator[tuple[str, Server]]:
     clock = MonotonicClock()
-    engine = EngineWorker(model or tone.build(), clock, config=config)
+    engine = EngineThread(model or tone.build(), clock, config=config)
     engine.start()
     server = Server(engine, clock, limits, options)
     if add_routes is not None:

@@ -11,8 +11,8 @@ from websockets.asyncio.server import ServerConnection
 
 from realtime_tts.client import Audio, ClientEvent, ClientSession, ConnectionRefused, SessionEnded, connect, stream_url
 from realtime_tts.engine.models import tone
-from realtime_tts.server.app import ServerLimits
-from realtime_tts.session.messages import (
+from realtime_tts.frontends.native.messages import (
+    PROTOCOL,
     AudioDone,
     AudioStart,
     ServerError,
@@ -20,7 +20,7 @@ from realtime_tts.session.messages import (
     SessionDone,
     SessionUpdated,
 )
-from realtime_tts.session.protocol import PROTOCOL
+from realtime_tts.server.app import ServerLimits
 from tests.fakes import spoken_pcm, until
 from tests.serving import tone_server
 

@@ -45,16 +45,16 @@ def parse_ref_audio(value: str, *, max_bytes: int = MAX_BYTES) -> bytes | AudioU
     if start.startswith("data:"):
         head, comma, value = value.partition(",")
         if not comma or not head.lower().endswith(";base64"):
-            raise InvalidConfig("ref_audio: a data URL must be data:audio/...;base64,...")
+            raise InvalidConfig("a data URL must be data:audio/...;base64,...", param="ref_audio")
     if len(value) * 3 // 4 > max_bytes + 3:
-        raise InvalidConfig(f"ref_audio: at most {max_bytes} bytes")
+        raise InvalidConfig(f"at most {max_bytes} bytes", param="ref_audio")
     try:
         # Whitespace in it is usual: mail and command line tools break base64 into lines.
         data = base64.b64decode("".join(value.split()), validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidConfig("ref_audio: neither a data URL, nor base64, nor an http(s) URL") from None
+        raise InvalidConfig("neither a data URL, nor base64, nor an http(s) URL", param="ref_audio") from None
     if not data:
-        raise InvalidConfig("ref_audio: is empty")
+        raise InvalidConfig("is empty", param="ref_audio")
     return data
 
 
@@ -65,16 +65,16 @@ def decode_audio(data: bytes, *, max_bytes: int, max_s: float) -> tuple[Float32,
     samples that no recording has.  What a header promises is believed only where it is too much.
     """
     if len(data) > max_bytes:
-        raise InvalidConfig(f"ref_audio: at most {max_bytes} bytes, got {len(data)}")
+        raise InvalidConfig(f"at most {max_bytes} bytes, got {len(data)}", param="ref_audio")
     if not _is_known(data):
-        raise InvalidConfig("ref_audio: is no wav, flac, ogg or mp3 file")
+        raise InvalidConfig("is no wav, flac, ogg or mp3 file", param="ref_audio")
     try:
         with _Sequential(io.BytesIO(data)) as file:
             _check_header(file, max_s)
             samples = _read(file, math.floor(max_s * file.samplerate), max_s)
             return samples, int(file.samplerate)
     except (soundfile.SoundFileError, ValueError) as error:
-        raise InvalidConfig(f"ref_audio: cannot be decoded: {str(error)[:200]}") from None
+        raise InvalidConfig(f"cannot be decoded: {str(error)[:200]}", param="ref_audio") from None
 
 
 def _is_known(data: bytes) -> bool:
@@ -86,11 +86,11 @@ def _is_known(data: bytes) -> bool:
 
 def _check_header(file: soundfile.SoundFile, max_s: float) -> None:
     if file.format not in FORMATS:
-        raise InvalidConfig("ref_audio: is no wav, flac, ogg or mp3 file")
+        raise InvalidConfig("is no wav, flac, ogg or mp3 file", param="ref_audio")
     if not MIN_RATE_HZ <= file.samplerate <= MAX_RATE_HZ:
-        raise InvalidConfig(f"ref_audio: {file.samplerate} Hz is not from {MIN_RATE_HZ} to {MAX_RATE_HZ}")
+        raise InvalidConfig(f"{file.samplerate} Hz is not from {MIN_RATE_HZ} to {MAX_RATE_HZ}", param="ref_audio")
     if not 1 <= file.channels <= MAX_CHANNELS:
-        raise InvalidConfig(f"ref_audio: {file.channels} channels are not from 1 to {MAX_CHANNELS}")
+        raise InvalidConfig(f"{file.channels} channels are not from 1 to {MAX_CHANNELS}", param="ref_audio")
     # A flac or an mp3 may leave its length open, which libsndfile tells as the largest number there is.
     if max_s * file.samplerate < file.frames < 2**62:
         raise _too_long(max_s)
@@ -108,12 +108,12 @@ def _read(file: soundfile.SoundFile, max_frames: int, max_s: float) -> Float32:
         if frames > max_frames:
             raise _too_long(max_s)
         if not np.isfinite(block).all():
-            raise InvalidConfig("ref_audio: holds samples that are no numbers")
+            raise InvalidConfig("holds samples that are no numbers", param="ref_audio")
         blocks.append(playable(block).mean(axis=1, dtype=np.float32))
     if not blocks:
-        raise InvalidConfig("ref_audio: holds no sound")
+        raise InvalidConfig("holds no sound", param="ref_audio")
     return np.concatenate(blocks)
 
 
 def _too_long(max_s: float) -> InvalidConfig:
-    return InvalidConfig(f"ref_audio: is longer than {max_s:g} s")
+    return InvalidConfig(f"is longer than {max_s:g} s", param="ref_audio")

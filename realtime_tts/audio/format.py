@@ -54,13 +54,14 @@ class AudioFormat:
     def __post_init__(self) -> None:
         if not MIN_SAMPLE_RATE_HZ <= self.sample_rate_hz <= MAX_SAMPLE_RATE_HZ:
             raise UnsupportedFormat(
-                f"sample_rate: must be from {MIN_SAMPLE_RATE_HZ} to {MAX_SAMPLE_RATE_HZ} Hz, "
-                f"got {str(self.sample_rate_hz)[:40]}"
+                f"must be from {MIN_SAMPLE_RATE_HZ} to {MAX_SAMPLE_RATE_HZ} Hz, got {str(self.sample_rate_hz)[:40]}",
+                param="sample_rate",
             )
         rates_hz = _RATES_HZ.get(self.encoding)
         if rates_hz is not None and self.sample_rate_hz not in rates_hz:
             raise UnsupportedFormat(
-                f"sample_rate: {self.encoding} has only {', '.join(map(str, rates_hz))} Hz, got {self.sample_rate_hz}"
+                f"{self.encoding} has only {', '.join(map(str, rates_hz))} Hz, got {self.sample_rate_hz}",
+                param="sample_rate",
             )
         if self.channels != 1:
             raise UnsupportedFormat(f"speech is mono, got {self.channels} channels")
@@ -72,7 +73,7 @@ class AudioFormat:
             encoding = Encoding(response_format)
         except ValueError:
             raise UnsupportedFormat(
-                f"response_format: {response_format[:40]!r} is not supported; there are {', '.join(Encoding)}"
+                f"{response_format[:40]!r} is not supported; there are {', '.join(Encoding)}", param="response_format"
             ) from None
         return cls(encoding, sample_rate_hz)
 

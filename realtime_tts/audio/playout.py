@@ -61,6 +61,11 @@ class PlayoutLedger:
         """When the listener runs dry (P); None before the first packet."""
         return self._playout_end_s
 
+    @property
+    def audio_s(self) -> float:
+        """Seconds of audio recorded."""
+        return self._audio_s
+
     def lead_s(self, now_s: float) -> float:
         """How much audio the listener still holds; negative while it waits, 0 before the first packet."""
         return 0.0 if self._playout_end_s is None else self._playout_end_s - now_s

@@ -20,8 +20,8 @@ from realtime_tts.config.schema import (
 )
 from realtime_tts.engine import models
 from realtime_tts.engine.api import EngineHandle, ModelInfo
-from realtime_tts.engine.executors.engine_thread import EngineWorker
-from realtime_tts.engine.observer import EngineObserver, EngineObservers
+from realtime_tts.engine.executors.engine_thread import EngineThread
+from realtime_tts.engine.observer import EngineObserver, EngineObservers, ObservedEngine
 from realtime_tts.engine.stage import Model
 from realtime_tts.ops import logs
 from realtime_tts.ops.metrics import Metrics
@@ -109,10 +109,10 @@ async def _running(
     model = await asyncio.to_thread(build_model, config.model, progress)
     observers: list[EngineObserver] = [each for each in (metrics, tracing) if each is not None]
     engine_config = replace(config.engine, scheduler=scheduler, compare=())
-    worker = EngineWorker(model, clock, config=engine_config, observer=EngineObservers(*observers))
+    worker = EngineThread(model, clock, config=engine_config, observer=EngineObservers(*observers))
     worker.start()
     try:
-        yield worker if tracing is None else tracing.watch(worker)
+        yield worker if tracing is None else ObservedEngine(worker, tracing)
     finally:
         await worker.stop()
 

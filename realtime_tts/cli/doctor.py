@@ -8,7 +8,7 @@ from typing import Any
 
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine import models
-from realtime_tts.engine.api import AudioReady, EngineEvent, RequestFinished, SynthesisRequest
+from realtime_tts.engine.api import AudioReady, EngineEvent, RequestFinished, Submit, SynthesisRequest
 from realtime_tts.engine.engine import Engine
 from realtime_tts.engine.executors.thread import InlineExecutor
 from realtime_tts.errors import RealtimeTTSError
@@ -92,7 +92,7 @@ def _measure(model: Any, text: str, clock: Clock) -> tuple[float, float]:
 
     engine = Engine(model, InlineExecutor(), clock, emit=emit)
     began_s = clock.now_s()
-    engine.submit(SynthesisRequest("doctor", "doctor", text, model.info.default_voice))
+    engine.handle(Submit(SynthesisRequest("doctor", "doctor", text, model.info.default_voice)))
     while engine.step():
         pass
     end = events[-1]

@@ -15,7 +15,7 @@ from realtime_tts.audio.playout import ContinuityReport, PlayoutLedger
 from realtime_tts.client import Audio, ClientSession, connect
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.errors import RealtimeTTSError
-from realtime_tts.session.messages import AudioDone, AudioStart, ServerError, ServerWarning, SessionDone
+from realtime_tts.frontends.native.messages import AudioDone, AudioStart, ServerError, ServerWarning, SessionDone
 
 STDIO = "-"
 

@@ -1,4 +1,5 @@
-"""All that a session sees of an engine: requests in, events out.  Frozen values, so they may cross threads."""
+"""The engine's interface: commands, events and the handle.  Frozen, serialisable values: they cross threads and
+processes, so no time in them is a point of anybody's clock."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -119,6 +120,59 @@ class SynthesisRequest:
     speaker_embedding: tuple[float, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """A new request.  It is accepted, or refused by `RequestFinished`."""
+
+    request: SynthesisRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """More text of a request that was submitted with `text_complete=False`.  Unknown ids are ignored."""
+
+    request_id: str
+    text: str
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Ends a request at any moment and forgets its unsent audio.
+
+    Unknown and finished ids are ignored, since a cancel can arrive after the end.
+    """
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AudioSent:
+    """`samples` more of a request were sent to its listener, who now has `lead_s` seconds of audio left to play."""
+
+    request_id: str
+    samples: int
+    lead_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlayoutEnd:
+    """Corrects a listener's lead, such as after a cancel has emptied its buffer."""
+
+    stream_id: str
+    lead_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class EndStream:
+    """A listener has left: its requests end, and the engine forgets it."""
+
+    stream_id: str
+
+
+EngineCommand: TypeAlias = Submit | Extend | Cancel | AudioSent | PlayoutEnd | EndStream
+
+
 class FinishReason(StrEnum):
     COMPLETE = "complete"
     TRUNCATED = "truncated"
@@ -204,37 +258,13 @@ class EngineStatus:
 
 
 class EngineHandle(Protocol):
-    """An engine as its callers see it: in this process, in another, or on another machine.
-
-    No method blocks.  Events reach the request's sink on the caller's event loop.
-    """
+    """An engine as its callers see it: in this process, in another, or on another machine."""
 
     @property
     def info(self) -> ModelInfo: ...
 
-    def submit(self, request: SynthesisRequest, sink: EventSink) -> None: ...
-
-    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
-        """More text of a request that was submitted without its end.  Unknown ids are ignored, as with `cancel`."""
-        ...
-
-    def cancel(self, request_id: str) -> None:
-        """Ends a request at any moment, and forgets what of its sound is still unsent.
-
-        Unknown or finished ids are ignored: cancels race with the end.
-        """
-        ...
-
-    def playout(self, stream_id: str, playout_end_s: float) -> None:
-        """Corrects when a listener will run dry, such as after a barge-in has emptied its buffer."""
-        ...
-
-    def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
-        """Tells that `samples` more of a request went to the listener, who will run dry at `playout_end_s`."""
-        ...
-
-    def end_stream(self, stream_id: str) -> None:
-        """Tells that a listener has left: whatever of it still runs ends, and nothing of it is remembered."""
+    def send(self, command: EngineCommand, sink: EventSink | None = None) -> None:
+        """Never blocks.  `sink` is required with `Submit`: it gets the request's events, on the caller's event loop."""
         ...
 
     def status(self) -> EngineStatus: ...

@@ -9,10 +9,17 @@ import numpy as np
 from realtime_tts.clock import Clock
 from realtime_tts.engine.api import (
     AudioReady,
+    AudioSent,
+    Cancel,
+    EndStream,
+    EngineCommand,
     EngineEvent,
     EngineStatus,
+    Extend,
     FinishReason,
+    PlayoutEnd,
     RequestFinished,
+    Submit,
     SynthesisRequest,
     WordsReady,
 )
@@ -81,8 +88,26 @@ class Engine:
 
     # -- Commands ------------------------------------------------------------------------------------------------------
 
-    def submit(self, request: SynthesisRequest) -> None:
-        """Takes a request, or refuses it at once by an event."""
+    def handle(self, command: EngineCommand, sent_at_s: float | None = None) -> None:
+        """Applies one command.  `sent_at_s` is when it was sent, by this engine's clock; None is now."""
+        match command:
+            case Submit(request=request):
+                self._submit(request)
+            case Extend(request_id=request_id, text=text, complete=complete):
+                self._extend(request_id, text, complete)
+            case Cancel(request_id=request_id):
+                self._cancel(request_id)
+            case AudioSent(request_id=request_id, samples=samples, lead_s=lead_s):
+                self._roster.routed(request_id, samples=samples, playout_end_s=self._at(sent_at_s) + lead_s)
+            case PlayoutEnd(stream_id=stream_id, lead_s=lead_s):
+                self._roster.playout(stream_id, self._at(sent_at_s) + lead_s)
+            case EndStream(stream_id=stream_id):
+                self._end_stream(stream_id)
+
+    def _at(self, sent_at_s: float | None) -> float:
+        return self._clock.now_s() if sent_at_s is None else sent_at_s
+
+    def _submit(self, request: SynthesisRequest) -> None:
         assert request.request_id not in self._roster.requests, f"request {request.request_id} was submitted twice"
         status = self.status()
         refusal: RealtimeTTSError | None
@@ -95,30 +120,19 @@ class Engine:
         else:
             self._roster.add(request)
 
-    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
-        """More text of a request, and whether that was all.  Unknown ids are ignored."""
+    def _extend(self, request_id: str, text: str, complete: bool) -> None:
         if state := self._roster.requests.get(request_id):
             assert not state.request.text_complete, f"the text of {request_id} was complete"
             state.request = replace(state.request, text=state.request.text + text, text_complete=complete)
             state.starved = False
 
-    def cancel(self, request_id: str) -> None:
-        """Ends a request at any moment.  Unknown ids are ignored: a cancel races with the end."""
+    def _cancel(self, request_id: str) -> None:
         if state := self._roster.requests.get(request_id):
             self._end(state, FinishReason.CANCELLED)
         else:
             self._roster.forget_unrouted(request_id)
 
-    def playout(self, stream_id: str, playout_end_s: float) -> None:
-        """Corrects when a listener will run dry."""
-        self._roster.playout(stream_id, playout_end_s)
-
-    def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
-        """Notes that `samples` more of a request went to its listener, who will run dry at `playout_end_s`."""
-        self._roster.routed(request_id, samples=samples, playout_end_s=playout_end_s)
-
-    def end_stream(self, stream_id: str) -> None:
-        """Its listener has left: everything of it ends, and nothing of it is remembered."""
+    def _end_stream(self, stream_id: str) -> None:
         for state in self._roster.of_stream(stream_id):
             self._end(state, FinishReason.CANCELLED)
         self._roster.end_stream(stream_id)

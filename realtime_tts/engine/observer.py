@@ -1,7 +1,9 @@
-"""What the engine tells whoever counts: each batch that has come back, and when there is nothing more to do."""
+"""Observers of an engine: of its batches, and of its commands and events."""
 
+from functools import partial
 from typing import Protocol
 
+from realtime_tts.engine.api import EngineCommand, EngineEvent, EngineHandle, EngineStatus, EventSink, ModelInfo
 from realtime_tts.engine.executors.thread import Launch
 
 
@@ -40,3 +42,40 @@ class EngineObservers:
     def on_idle(self) -> None:
         for observer in self._observers:
             observer.on_idle()
+
+
+class StreamObserver(Protocol):
+    """Called on the event loop with every command and every event: must be quick, and must not raise."""
+
+    def on_command(self, command: EngineCommand) -> None:
+        """Called before the engine gets the command."""
+        ...
+
+    def on_event(self, event: EngineEvent) -> None:
+        """Called after the request's sink has processed the event."""
+        ...
+
+
+class ObservedEngine:
+    """An `EngineHandle` that forwards to another one and shows both streams to an observer."""
+
+    def __init__(self, engine: EngineHandle, observer: StreamObserver) -> None:
+        self._engine = engine
+        self._observer = observer
+
+    @property
+    def info(self) -> ModelInfo:
+        return self._engine.info
+
+    def send(self, command: EngineCommand, sink: EventSink | None = None) -> None:
+        self._observer.on_command(command)
+        self._engine.send(command, None if sink is None else partial(self._deliver, sink))
+
+    def status(self) -> EngineStatus:
+        return self._engine.status()
+
+    def _deliver(self, sink: EventSink, event: EngineEvent) -> None:
+        try:
+            sink(event)
+        finally:
+            self._observer.on_event(event)

@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from realtime_tts.clock import Clock
-from realtime_tts.engine.api import EngineStatus
+from realtime_tts.engine.api import EngineStatus, FinishReason
 from realtime_tts.engine.executors.thread import Launch
-from realtime_tts.session.messages import AudioDone, SessionDone
+from realtime_tts.session.events import Cancelled, SentenceDone, SessionEvent, UtteranceDone
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 PREFIX = "realtime_tts"
@@ -170,37 +170,44 @@ class Metrics:
 
     # -- SessionObserver: on the event loop ----------------------------------------------------------------------------
 
-    def sentence_done(self, done: AudioDone) -> None:
-        self._sentences.count(done.reason)
-        if done.samples:
-            self._duration.observe(done.duration_ms / 1000)
-        if done.metrics.rtf is not None and done.reason != "cancelled":
-            self._rtf.observe(done.metrics.rtf)
+    def on_event(self, event: SessionEvent, now_s: float) -> None:
+        match event:
+            case SentenceDone():
+                self._on_sentence(event)
+            case UtteranceDone():
+                self._on_utterance(event)
+            case Cancelled():
+                self._cancel_latency.observe(now_s - event.requested_at_s)
+                self._wasted.observe(max(0.0, event.audio_sent_s - event.audio_played_s))
 
-    def utterance_done(self, done: SessionDone, threshold_ms: float) -> None:
-        heard = done.continuity
-        if heard.ttfp_ms is not None:
-            self._ttfp.observe(heard.ttfp_ms / 1000)
-        if heard.packets > 1:
-            self._underrun.observe(heard.max_underrun_ms / 1000)
+    def _on_sentence(self, done: SentenceDone) -> None:
+        self._sentences.count(done.reason.value)
+        if done.report.audio_s:
+            self._duration.observe(done.report.audio_s)
+        rtf = None if done.metrics is None else done.metrics.rtf
+        if rtf is not None and done.reason is not FinishReason.CANCELLED:
+            self._rtf.observe(rtf)
+
+    def _on_utterance(self, done: UtteranceDone) -> None:
+        report = done.report
+        if report.ttfp_s is not None:
+            self._ttfp.observe(report.ttfp_s)
+        if report.packets > 1:
+            self._underrun.observe(report.max_underrun_s)
             for limit_ms, counter in self._within:
-                if heard.max_underrun_ms <= limit_ms:
+                if report.max_underrun_s * 1000 <= limit_ms:
                     counter.inc()
-        elif heard.packets == 1:
+        elif report.packets == 1:
             self._skipped.count("single_packet")
-        elif done.reason == "cancelled":
+        elif done.cancelled:
             self._skipped.count("cancelled")
         elif done.total_sentences == 0:
             self._skipped.count("nothing_to_speak")
         else:
             self._skipped.count("no_audio")
 
-    def cancelled(self, latency_s: float, wasted_audio_s: float) -> None:
-        self._cancel_latency.observe(latency_s)
-        self._wasted.observe(max(0.0, wasted_audio_s))
-
-    def send_queue(self, unsent_ms: float) -> None:
-        self._send_queue.observe(unsent_ms)
+    def on_send_queue(self, unsent_s: float) -> None:
+        self._send_queue.observe(unsent_s * 1000)
 
     # -- EngineObserver: on the engine's thread ------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ seconds that its batches took), and `send` (first to last packet).  No text is i
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -20,13 +19,14 @@ from opentelemetry.trace import Span, Status, StatusCode
 from realtime_tts.clock import Clock, unix_time_s
 from realtime_tts.engine.api import (
     AudioReady,
+    AudioSent,
+    Cancel,
+    EndStream,
+    EngineCommand,
     EngineEvent,
-    EngineHandle,
-    EngineStatus,
-    EventSink,
     FinishReason,
-    ModelInfo,
     RequestFinished,
+    Submit,
     SynthesisRequest,
 )
 from realtime_tts.engine.executors.thread import Launch
@@ -71,7 +71,7 @@ def provider_for(endpoint: str, sample_ratio: float) -> TracerProvider:
 
 
 class Tracing:
-    """An `EngineObserver`, and around an engine an observer of its requests."""
+    """An `EngineObserver` and a `StreamObserver`."""
 
     def __init__(self, provider: TracerProvider, clock: Clock) -> None:
         self._provider = provider
@@ -86,9 +86,6 @@ class Tracing:
     def under_way(self) -> int:
         """Sentences whose span is open."""
         return len(self._sentences)
-
-    def watch(self, engine: EngineHandle) -> "TracedEngine":
-        return TracedEngine(engine, self)
 
     def close(self) -> None:
         """Blocks until the last spans are sent, or a short time is over."""
@@ -112,27 +109,36 @@ class Tracing:
 
     # -- On the event loop ---------------------------------------------------------------------------------------------
 
-    def begin(self, request: SynthesisRequest) -> Sentence | None:
-        """None for one that is not in the sample: then nothing is kept of it."""
-        now_s = self._clock.now_s()
-        span = self._tracer.start_span("sentence", start_time=self._unix_ns(now_s))
-        if not span.is_recording():
-            return None
-        sentence = self._sentences[request.request_id] = Sentence(request, span, now_s)
-        return sentence
+    def on_command(self, command: EngineCommand) -> None:
+        match command:
+            case Submit(request=request):
+                self._begin(request)
+            case AudioSent(request_id=request_id, samples=samples):
+                self._on_sent(request_id, samples)
+            case Cancel(request_id=request_id):
+                self._on_cancel(request_id)
+            case EndStream(stream_id=stream_id):
+                for sentence in [each for each in self._sentences.values() if each.request.stream_id == stream_id]:
+                    self._on_cancel(sentence.request.request_id)
 
-    def on_event(self, sentence: Sentence, sink: EventSink, event: EngineEvent) -> None:
+    def on_event(self, event: EngineEvent) -> None:
+        sentence = self._sentences.get(event.request_id)
+        if sentence is None:
+            return
         if isinstance(event, AudioReady):
             sentence.samples_made += len(event.samples)
         elif isinstance(event, RequestFinished):
             sentence.finished = event
-        try:
-            sink(event)  # may tell at once that something was sent
-        finally:
-            if sentence.finished is not None:
-                self._end_if_sent(sentence)
+            self._end_if_sent(sentence)
 
-    def routed(self, request_id: str, samples: int) -> None:
+    def _begin(self, request: SynthesisRequest) -> None:
+        """Nothing is kept of a sentence that is not in the sample."""
+        now_s = self._clock.now_s()
+        span = self._tracer.start_span("sentence", start_time=self._unix_ns(now_s))
+        if span.is_recording():
+            self._sentences[request.request_id] = Sentence(request, span, now_s)
+
+    def _on_sent(self, request_id: str, samples: int) -> None:
         sentence = self._sentences.get(request_id)
         if sentence is None:
             return
@@ -143,15 +149,11 @@ class Tracing:
         sentence.samples_sent += samples
         self._end_if_sent(sentence)
 
-    def cancelled(self, request_id: str) -> None:
-        """What has been made of it will not be sent.  Where it still runs, its end is still to come."""
+    def _on_cancel(self, request_id: str) -> None:
+        """The rest of its audio is never sent.  While it still runs, its last event is still to come."""
         sentence = self._sentences.get(request_id)
         if sentence is not None and sentence.finished is not None:
             self._end(sentence, sentence.finished)
-
-    def stream_ended(self, stream_id: str) -> None:
-        for sentence in [each for each in self._sentences.values() if each.request.stream_id == stream_id]:
-            self.cancelled(sentence.request.request_id)
 
     def _end_if_sent(self, sentence: Sentence) -> None:
         finished = sentence.finished
@@ -206,42 +208,3 @@ def _attributes(request: SynthesisRequest, finished: RequestFinished) -> dict[st
         if metrics.initial_chunk_frames is not None:
             attributes["initial_chunk_frames"] = metrics.initial_chunk_frames
     return attributes
-
-
-class TracedEngine:
-    """An `EngineHandle` like the one it stands for; it sees what goes in and out."""
-
-    def __init__(self, engine: EngineHandle, tracing: Tracing) -> None:
-        self._engine = engine
-        self._tracing = tracing
-
-    @property
-    def info(self) -> ModelInfo:
-        return self._engine.info
-
-    def submit(self, request: SynthesisRequest, sink: EventSink) -> None:
-        sentence = self._tracing.begin(request)
-        if sentence is not None:
-            sink = partial(self._tracing.on_event, sentence, sink)
-        self._engine.submit(request, sink)
-
-    def cancel(self, request_id: str) -> None:
-        self._tracing.cancelled(request_id)
-        self._engine.cancel(request_id)
-
-    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
-        self._engine.extend(request_id, text, complete=complete)
-
-    def playout(self, stream_id: str, playout_end_s: float) -> None:
-        self._engine.playout(stream_id, playout_end_s)
-
-    def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
-        self._engine.routed(request_id, samples=samples, playout_end_s=playout_end_s)
-        self._tracing.routed(request_id, samples)
-
-    def end_stream(self, stream_id: str) -> None:
-        self._engine.end_stream(stream_id)
-        self._tracing.stream_ended(stream_id)
-
-    def status(self) -> EngineStatus:
-        return self._engine.status()

@@ -9,6 +9,7 @@ from aiohttp import hdrs, web
 
 from realtime_tts.clock import Clock
 from realtime_tts.errors import QuotaExceeded, RealtimeTTSError, Unauthorized
+from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.server.auth import (
     TOKEN_PROTOCOL,
     ApiKey,
@@ -18,7 +19,6 @@ from realtime_tts.server.auth import (
     is_origin_allowed,
 )
 from realtime_tts.server.rate_limit import KeyQuota, QuotaBook, QuotaLimits
-from realtime_tts.session.protocol import STREAM_PATH
 
 API_PREFIX = "/v1/"
 METRICS_PATH = "/metrics"

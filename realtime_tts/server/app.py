@@ -14,10 +14,11 @@ from realtime_tts.clock import Clock, unix_time_s
 from realtime_tts.engine.api import EngineHandle, EngineStatus
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.errors import CannotListen, QuotaExceeded, ServerStopping
+from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.frontends.native.websocket import (
     CLOSE_TIMEOUT_S,
     ExplainedWebSocket,
-    WebSocketTransport,
+    NativeFrontEnd,
     give_up_on_silent_peers,
     ping,
 )
@@ -38,12 +39,12 @@ from realtime_tts.server.auth import TOKEN_LIFE_S, TokenStore
 from realtime_tts.server.connection_limits import Door, DoorLimits, Handler, open_door
 from realtime_tts.server.rate_limit import KeyQuota
 from realtime_tts.server.static_files import FILE_PATH, SECURITY_HEADERS, demo_file, demo_page
+from realtime_tts.session.frontend import FrontEnd
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.messages import printable
 from realtime_tts.session.observer import NoObserver, SessionObserver
-from realtime_tts.session.protocol import STREAM_PATH
-from realtime_tts.session.runner import Connection, FetchesReference, Transport, no_references
+from realtime_tts.session.runner import FetchesReference, SessionRunner, no_references
 from realtime_tts.session.session import Session
+from realtime_tts.text.unicode import printable
 from realtime_tts.voices.store import VoiceStore
 
 RETRY_AFTER_S = 5
@@ -107,7 +108,7 @@ class Server:
         self._engines = {self._options.scheduler: engine, **self._options.compared}
         self._tokens = TokenStore(clock, self._limits.token_life_s)
         self._access = Access(self._options.access, self._tokens, clock)
-        self._connections: dict[Connection, asyncio.Event] = {}
+        self._connections: dict[SessionRunner, asyncio.Event] = {}
         """Those that are served, each with the event of its end."""
         self._at_work = 0
         self._quiet = asyncio.Event()
@@ -239,7 +240,9 @@ class Server:
         # Far above our own limit, so that the session can answer for most of what is too big.
         websocket = ExplainedWebSocket(request, session_id, 8 * self._limits.session.max_message_bytes)
         try:
-            async with self.open_session(request, WebSocketTransport(websocket, request), session_id) as connection:
+            limit = self._limits.session.max_message_bytes
+            front_end = NativeFrontEnd(websocket, request, session_id, limit)
+            async with self.open_session(request, front_end, session_id) as connection:
                 await websocket.prepare(request)
                 give_up_on_silent_peers(request)
                 pings = asyncio.create_task(ping(websocket))
@@ -253,8 +256,8 @@ class Server:
 
     @asynccontextmanager
     async def open_session(
-        self, request: web.Request, transport: Transport, session_id: str | None = None
-    ) -> AsyncIterator[Connection]:
+        self, request: web.Request, front_end: FrontEnd, session_id: str | None = None
+    ) -> AsyncIterator[SessionRunner]:
         """A place, with the connection that takes it, ready to `run`; given back when the block ends.
 
         For WebSockets and plain HTTP alike.  Raises `Refused` where there is none.
@@ -270,7 +273,7 @@ class Server:
                 if self._options.on_refused is not None:
                     self._options.on_refused(refused.wire_code)
                 raise refused from None
-            connection = self._connect(transport, engine, session_id or secrets.token_hex(8), quota)
+            connection = self._connect(front_end, engine, session_id or secrets.token_hex(8), quota)
             over = self._connections[connection] = asyncio.Event()
             self._catch_up(connection)
             try:
@@ -286,20 +289,20 @@ class Server:
             raise Refused(400, "unknown_scheduler", words)
         return self._engines[name]
 
-    def _connect(self, transport: Transport, engine: EngineHandle, session_id: str, quota: KeyQuota) -> Connection:
+    def _connect(self, front_end: FrontEnd, engine: EngineHandle, session_id: str, quota: KeyQuota) -> SessionRunner:
         limits = self._limits.session
         logs.bind_session(session_id)
         session = Session(
             session_id,
-            engine.info,
+            {engine.info.name: engine.info},
             limits,
             now_s=self._clock.now_s(),
-            expires_at=round(unix_time_s() + limits.session_s, 3),
+            expires_at_unix_s=round(unix_time_s() + limits.session_s, 3),
             quota=quota,
         )
-        return Connection(
-            transport,
-            engine,
+        return SessionRunner(
+            front_end,
+            {engine.info.name: engine},
             session,
             self._clock,
             limits,
@@ -307,7 +310,7 @@ class Server:
             fetch_reference=self._options.fetch_reference,
         )
 
-    def _catch_up(self, connection: Connection) -> None:
+    def _catch_up(self, connection: SessionRunner) -> None:
         """For one that was let in, and not here yet, when the others were told of the end."""
         if self._stopping:
             connection.end(ServerStopping("the server is stopping; connect again"))

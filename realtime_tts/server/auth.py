@@ -150,7 +150,9 @@ class TokenStore:
         now_s = self._clock.now_s()
         self._forget_ended(now_s)
         if self._count[key.name] >= self._max_tokens_per_key:
-            raise QuotaExceeded(f"this key has {self._max_tokens_per_key} unused tokens already", self.life_s)
+            raise QuotaExceeded(
+                f"this key has {self._max_tokens_per_key} unused tokens already", retry_after_s=self.life_s
+            )
         token = secrets.token_urlsafe(32)
         self._tokens[digest_of(token)] = _Issued(key, now_s + self.life_s)
         self._count[key.name] += 1

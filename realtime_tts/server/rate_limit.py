@@ -67,14 +67,16 @@ class KeyQuota:
         allowed = f"this key may have {self._limits.characters_per_minute} characters a minute spoken"
         if wait_s == float("inf"):
             raise QuotaExceeded(f"{allowed}, and this text alone has {characters}: send less at once")
-        raise QuotaExceeded(f"{allowed}; come again in {wait_s:.1f} s", wait_s)
+        raise QuotaExceeded(f"{allowed}; come again in {wait_s:.1f} s", retry_after_s=wait_s)
 
     @contextmanager
     def session(self) -> Iterator[None]:
         """One place, for as long as the block lasts.  Raises `QuotaExceeded`."""
         limit = self._limits.sessions
         if limit is not None and self._sessions >= limit:
-            raise QuotaExceeded(f"this key may have {limit} sessions at once, and has them", SESSION_RETRY_S)
+            raise QuotaExceeded(
+                f"this key may have {limit} sessions at once, and has them", retry_after_s=SESSION_RETRY_S
+            )
         self._sessions += 1
         try:
             yield

@@ -1,158 +1,154 @@
-"""One line of speech: what a listener hears one after the other, on one playout clock."""
+"""The playback queue: sentences that one listener hears one after the other, on one playout clock."""
 
 from collections import deque
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from realtime_tts.audio.playout import PlayoutLedger
-from realtime_tts.engine.api import FinishReason, RequestFinished
-from realtime_tts.session.outputs import CancelRequest, Command, Playout, Routed, Submit
-from realtime_tts.session.utterance import (
-    SendAudio,
-    Sending,
-    SendUtteranceDone,
-    SentenceJob,
-    Utterance,
-)
+from realtime_tts.engine.api import AudioSent, Cancel, EngineCommand, FinishReason, PlayoutEnd, RequestFinished, Submit
+from realtime_tts.session.outbox import DoneOf, EndOf, Outgoing, StartOf
+from realtime_tts.session.sentence import SentenceState
+
+if TYPE_CHECKING:
+    from realtime_tts.session.utterance import Utterance
 
 MAX_CORRECTION_S = 0.25
-"""By which a client's word moves its own deadline."""
+"""By how much a client's report moves its own deadline."""
 
 
-class Track:
-    """A session has one, or, where frames have headers, one for each context: then these are heard side by side."""
+class PlaybackQueue:
+    """A session has one.  With frame headers each context has its own: these are played side by side."""
 
     def __init__(self, stream_id: str, sentences_ahead: int, now_s: float) -> None:
         self.stream_id = stream_id
         self.utterances: deque[Utterance] = deque()
-        """Not yet wholly passed on, in the order of hearing."""
+        """Not yet wholly passed on, in playback order."""
         self.waiting_chars = 0
+        """Of sentences that are not yet submitted."""
         self._sentences_ahead = sentences_ahead
-        self._submitted: dict[str, SentenceJob] = {}
-        self._unsent: dict[SentenceJob, None] = {}
-        """With the engine, or behind it, and not yet wholly sent."""
+        self._submitted: dict[str, SentenceState] = {}
+        """At the engine, by request id."""
+        self._unsent: dict[SentenceState, None] = {}
+        """Submitted, and not yet wholly sent."""
         self._playout = PlayoutLedger()
-        self._last_routed_s = now_s
+        self._last_sent_s = now_s
 
     @property
     def playout_end_s(self) -> float | None:
+        """When the listener has played all that was sent; None before the first audio."""
         return self._playout.playout_end_s
 
-    def add(self, job: SentenceJob) -> None:
-        job.utterance.waiting.append(job)
-        self.waiting_chars += len(job.sentence.text)
+    def add(self, state: SentenceState) -> None:
+        """The next sentence of its utterance."""
+        state.utterance.sentences.append(state)
+        state.utterance.waiting.append(state)
+        self.waiting_chars += len(state.sentence.text)
 
-    def fill(self) -> Iterator[Command]:
-        """Hands sentences to the engine, in the order of hearing: the one that speaks, and those right behind it.
+    def submit_next(self) -> Iterator[EngineCommand]:
+        """Submits sentences in playback order: the one that is being sent, and `sentences_ahead` behind it.
 
-        A sentence counts until it is sent, so a client who does not read stops its own generation, and only that.
+        A sentence counts until it is sent, so a client that does not read stops its own generation, and only that.
         """
         for utterance in self.utterances:
             while utterance.waiting and len(self._unsent) <= self._sentences_ahead:
-                job = utterance.waiting.popleft()
-                self.waiting_chars -= len(job.sentence.text)
-                self._submitted[job.request.request_id] = job
-                self._unsent[job] = None
-                yield Submit(job.request)
+                state = utterance.waiting.popleft()
+                self.waiting_chars -= len(state.sentence.text)
+                self._submitted[state.request.request_id] = state
+                self._unsent[state] = None
+                yield Submit(state.request)
             if not utterance.complete:
-                return  # more of it may come, and must not find the places taken by what is heard after it
+                return  # more of it may follow, and must not find its slots taken by what is played after it
 
-    def has_room(self, utterance: Utterance) -> bool:
-        """Whether another sentence of it would go to the engine at once."""
+    def has_room(self, utterance: "Utterance") -> bool:
+        """Whether another sentence of `utterance` would be submitted at once."""
         is_next = bool(self.utterances) and self.utterances[0] is utterance and not utterance.waiting
         return is_next and len(self._unsent) <= self._sentences_ahead
 
-    def job_of(self, request_id: str) -> SentenceJob | None:
+    def submitted(self, request_id: str) -> SentenceState | None:
         return self._submitted.get(request_id)
 
-    def finish(self, job: SentenceJob, event: RequestFinished) -> None:
+    def finish(self, state: SentenceState, event: RequestFinished) -> None:
         del self._submitted[event.request_id]
-        job.finished = event
+        state.finished = event
 
-    def is_first(self, job: SentenceJob) -> bool:
-        """Whether nothing was heard of its utterance and nothing before it is still to come.
+    def is_first(self, state: SentenceState) -> bool:
+        """Whether nothing of its utterance has been played, and nothing before it is still to come.
 
-        Else an error is its sentence's alone: what is being spoken is never cut off for what was to follow.
+        Otherwise an error belongs to its sentence alone: what is being spoken is not cut off for what follows.
         """
         utterance = self.utterances[0]
-        return utterance.jobs[0] is job and job.index == 0 and not job.started
+        return utterance.sentences[0] is state and state.index == 0 and not state.started
 
-    def advance(self, *, framed: bool) -> Iterator[Sending | SendUtteranceDone]:
-        """Passes on whatever is next in the order of hearing, as far as it is there.
+    def pass_on(self, *, labelled: bool) -> Iterator[Outgoing]:
+        """Everything that is next in playback order, as far as it has been made.
 
-        `framed`: sentences that begin now have frame headers, whatever their settings say.
+        `labelled`: sentences that start now are labelled, whatever their settings.
         """
         while self.utterances:
             utterance = self.utterances[0]
-            headers = framed or utterance.settings.frame_header
-            while utterance.jobs:
-                job = utterance.jobs[0]
-                yield from job.pass_on(framed=headers)
-                if job.finished is None:
+            while utterance.sentences:
+                state = utterance.sentences[0]
+                if not state.started and (state.held or state.finished is not None):
+                    yield StartOf(state)
+                    yield from state.start(labelled=labelled or utterance.settings.frame_header)
+                yield from state.pass_on()
+                if state.finished is None:
                     return
-                utterance.jobs.popleft()
-                yield from job.end(framed=headers)
+                utterance.sentences.popleft()
+                yield from state.end()
+                yield DoneOf(state)
             if not utterance.complete:
                 return
             self.utterances.popleft()
-            yield SendUtteranceDone(utterance)
+            yield EndOf(utterance)
 
-    # -- From the socket -----------------------------------------------------------------------------------------------
+    # -- Sent ----------------------------------------------------------------------------------------------------------
 
-    def on_audio_sent(self, audio: SendAudio, now_s: float) -> Iterator[Command]:
-        """`audio` was routed to the socket at `now_s`."""
-        job = audio.job
-        if job.utterance.cancelled:  # it was on its way when the barge-in came: sent, but not to be heard
-            job.total_bytes += len(audio.data)
-            job.samples += audio.samples
+    def on_audio_sent(self, state: SentenceState, audio_s: float, now_s: float) -> Iterator[EngineCommand]:
+        """`audio_s` of a sentence went to the socket at `now_s`."""
+        if state.utterance.cancelled:  # it was being written when the cancel arrived: it is not played
             return
-        if job.wanted_s is None:
-            job.wanted_s = max(job.opened_s, self._last_routed_s)
-        samples = job.on_sent(audio, now_s, self._playout.playout_end_s)
-        self._playout.record(arrived_at_s=now_s, duration_s=audio.duration_s)
-        self._last_routed_s = now_s
-        yield Routed(job.request.request_id, samples, self._end_s(now_s))
+        if state.due_from_s is None:
+            state.due_from_s = max(state.speakable_at_s, self._last_sent_s)
+        samples = state.on_audio_sent(audio_s, now_s, self._playout.playout_end_s)
+        self._playout.record(arrived_at_s=now_s, duration_s=audio_s)
+        self._last_sent_s = now_s
+        yield AudioSent(state.request.request_id, samples, self._playout.lead_s(now_s))
 
-    def on_sentence_sent(self, job: SentenceJob, now_s: float) -> Iterator[Command]:
-        """A sentence has wholly gone out: there is room for another with the engine."""
-        self._unsent.pop(job, None)
-        if (samples := job.on_done_sent()) and not job.utterance.cancelled:
-            yield Routed(job.request.request_id, samples, self._end_s(now_s))
-        yield from self.fill()
-
-    def _end_s(self, now_s: float) -> float:
-        return now_s if self._playout.playout_end_s is None else self._playout.playout_end_s
+    def on_sentence_sent(self, state: SentenceState, now_s: float) -> Iterator[EngineCommand]:
+        """A sentence was sent to its end: another one may be submitted."""
+        self._unsent.pop(state, None)
+        if (samples := state.on_done_sent()) and not state.utterance.cancelled:
+            yield AudioSent(state.request.request_id, samples, self._playout.lead_s(now_s))
+        yield from self.submit_next()
 
     # -- Barge-in ------------------------------------------------------------------------------------------------------
 
-    def cancel(self, utterances: list[Utterance], unplayed_s: float, now_s: float) -> Iterator[Command]:
-        """Ends these at once, wherever they are; `unplayed_s` of their sound will not be heard after all."""
-        ended = set(map(id, utterances))
+    def cancel(self, utterances: list["Utterance"], unplayed_s: float, now_s: float) -> Iterator[EngineCommand]:
+        """Ends these utterances; `unplayed_s` of their audio was sent and is not played."""
         for utterance in utterances:
-            utterance.cancelled = utterance.complete = True
-            utterance.jobs.clear()
-            self.waiting_chars -= sum(len(job.sentence.text) for job in utterance.waiting)
-            utterance.waiting.clear()
-        self.utterances = deque(each for each in self.utterances if id(each) not in ended)
-        for job in [job for job in self._unsent if job.utterance.cancelled]:
-            del self._unsent[job]
-            self._submitted.pop(job.request.request_id, None)
-            job.finished = RequestFinished(job.request.request_id, FinishReason.CANCELLED)
-            job.held.clear()
-            yield CancelRequest(job.request.request_id)
+            self.waiting_chars -= sum(len(state.sentence.text) for state in utterance.waiting)
+            utterance.cancel()
+        self.utterances = deque(each for each in self.utterances if not each.cancelled)
+        for state in [state for state in self._unsent if state.utterance.cancelled]:
+            del self._unsent[state]
+            self._submitted.pop(state.request.request_id, None)
+            state.finished = RequestFinished(state.request.request_id, FinishReason.CANCELLED)
+            state.held.clear()
+            yield Cancel(state.request.request_id)
         self._playout.discard(unplayed_s)
         if self._playout.playout_end_s is not None:
-            yield from self._corrected(max(now_s, self._playout.playout_end_s))
-        yield from self.fill()
+            yield PlayoutEnd(self.stream_id, max(0.0, self._playout.lead_s(now_s)))
+        yield from self.submit_next()
 
-    def hears_until(self, playout_end_s: float) -> Iterator[Command]:
-        """The client says that it will run dry sooner than was reckoned: believed within bounds, lest whoever says so
-        goes before all others."""
-        reckoned_s = self._playout.playout_end_s
-        if reckoned_s is not None and playout_end_s < reckoned_s:
-            yield from self._corrected(max(playout_end_s, reckoned_s - MAX_CORRECTION_S))
+    def on_buffer_report(self, buffered_s: float, now_s: float) -> Iterator[EngineCommand]:
+        """The client reports how much audio it still holds.
 
-    def _corrected(self, playout_end_s: float) -> Iterator[Command]:
-        yield Playout(self.stream_id, playout_end_s)
+        Bounded so that a client cannot raise its own priority by reporting too little.
+        """
+        lead_s = self._playout.lead_s(now_s)
+        if self._playout.playout_end_s is not None and buffered_s < lead_s:
+            yield PlayoutEnd(self.stream_id, max(buffered_s, lead_s - MAX_CORRECTION_S))
 
     def clear(self) -> None:
         self._submitted.clear()

@@ -1,31 +1,25 @@
-"""Which message may follow which?  A sans-I/O table: it never waits, locks or reads a clock."""
+"""Legality of inputs: which input may follow in which state.  Sans-I/O: no waiting, no locks, no clock."""
 
 from enum import StrEnum
 
 from realtime_tts.errors import (
     ConfigRequired,
-    MessageTooBig,
     RealtimeTTSError,
     TooManyInvalidMessages,
     UnexpectedMessage,
 )
-from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.messages import (
-    ClientMessage,
-    InputCancel,
-    InputDone,
-    InputFlush,
-    InputText,
+from realtime_tts.session.inputs import (
+    Cancel,
+    Close,
+    Configure,
+    Done,
+    Flush,
+    KeepAlive,
     PlaybackReport,
-    SessionClose,
-    SessionConfig,
-    SessionKeepalive,
-    decode_client_message,
+    SessionInput,
+    Text,
 )
-
-PROTOCOL = "realtime-tts.v1"
-"""The WebSocket subprotocol; a client may leave it out."""
-STREAM_PATH = "/v1/audio/speech/stream"
+from realtime_tts.session.limits import SessionLimits
 
 
 class State(StrEnum):
@@ -33,27 +27,27 @@ class State(StrEnum):
     """Nothing accepted yet."""
     OPEN = "open"
     DRAINING = "draining"
-    """The server is going away: what has begun is finished, and nothing new begins."""
+    """The server is about to stop: what has begun is finished, and nothing new begins."""
     CLOSING = "closing"
     """The client has asked to close: what it asked for before is finished first."""
     CLOSED = "closed"
 
 
-_ALWAYS: tuple[type[ClientMessage], ...] = (InputCancel, PlaybackReport, SessionKeepalive)
-_WHILE_OPEN: tuple[type[ClientMessage], ...] = (SessionConfig, InputText, InputFlush, InputDone)
+_ALWAYS: tuple[type[SessionInput], ...] = (Cancel, PlaybackReport, KeepAlive)
+_WHILE_OPEN: tuple[type[SessionInput], ...] = (Configure, Text, Flush, Done)
 
-RECEIVE: dict[tuple[State, type[ClientMessage]], State] = {
-    # Text, flush and done only where the server has a default voice, see `Protocol`.
-    **{(State.NEW, message): State.OPEN for message in _WHILE_OPEN},
-    **{(State.OPEN, message): State.OPEN for message in _WHILE_OPEN},
-    **{(State.DRAINING, message): State.DRAINING for message in _WHILE_OPEN},
-    **{(state, SessionClose): State.CLOSING for state in (State.NEW, State.OPEN, State.DRAINING)},
-    **{(state, message): state for state in State if state is not State.CLOSED for message in _ALWAYS},
+RECEIVE: dict[tuple[State, type[SessionInput]], State] = {
+    # Text, Flush and Done only if the model has a default voice, see `Protocol`.
+    **{(State.NEW, each): State.OPEN for each in _WHILE_OPEN},
+    **{(State.OPEN, each): State.OPEN for each in _WHILE_OPEN},
+    **{(State.DRAINING, each): State.DRAINING for each in _WHILE_OPEN},
+    **{(state, Close): State.CLOSING for state in (State.NEW, State.OPEN, State.DRAINING)},
+    **{(state, each): state for state in State if state is not State.CLOSED for each in _ALWAYS},
 }
 
 
 class Protocol:
-    """The state of one connection, moved by the frames that come in."""
+    """The state of one session, moved by its inputs."""
 
     def __init__(self, limits: SessionLimits, *, has_default_voice: bool) -> None:
         self.state = State.NEW
@@ -61,22 +55,26 @@ class Protocol:
         self._has_default_voice = has_default_voice
         self._invalid_in_a_row = 0
 
-    def receive(self, data: str | bytes) -> ClientMessage:
-        """One frame to one message that is allowed now.
-
-        Raises a `RealtimeTTSError`; where it has a `close_code` the connection is over, else it goes on.
-        """
-        try:
-            message = self._legal(data)
-        except RealtimeTTSError as error:
-            self._invalid_in_a_row += 1
-            if error.close_code is None and self._invalid_in_a_row > self._limits.max_invalid_messages:
-                error = TooManyInvalidMessages(f"{self._invalid_in_a_row} bad messages in a row; the last: {error}")
-            if error.close_code is not None:
-                self.state = State.CLOSED
-            raise error from None
+    def receive(self, item: SessionInput) -> None:
+        """Raises a `RealtimeTTSError` for an input that is not allowed now; with a `close_code` the session is over."""
+        if self.state is State.NEW and isinstance(item, Text | Flush | Done) and not self._has_default_voice:
+            raise self.rejected(ConfigRequired("the first message must be `session.config`: there is no default voice"))
+        if (self.state, type(item)) not in RECEIVE:
+            words = f"`{type(item).__name__}` is not allowed while the session is {self.state}"
+            raise self.rejected(UnexpectedMessage(words))
+        self.state = RECEIVE[self.state, type(item)]
         self._invalid_in_a_row = 0
-        return message
+
+    def rejected(self, error: RealtimeTTSError) -> RealtimeTTSError:
+        """Counts an invalid input; returns what to report: after too many in a row the end of the session."""
+        if self.state is State.NEW and isinstance(error, UnexpectedMessage):
+            error = ConfigRequired(error.message)
+        self._invalid_in_a_row += 1
+        if error.close_code is None and self._invalid_in_a_row > self._limits.max_invalid_messages:
+            error = TooManyInvalidMessages(f"{self._invalid_in_a_row} invalid messages in a row; the last: {error}")
+        if error.close_code is not None:
+            self.state = State.CLOSED
+        return error
 
     def drain(self) -> None:
         if self.state in (State.NEW, State.OPEN):
@@ -84,26 +82,3 @@ class Protocol:
 
     def close(self) -> None:
         self.state = State.CLOSED
-
-    def _legal(self, data: str | bytes) -> ClientMessage:
-        size_bytes = len(data.encode("utf-8", "surrogatepass")) if isinstance(data, str) else len(data)
-        if size_bytes > self._limits.max_message_bytes:
-            raise MessageTooBig(f"a message may have {self._limits.max_message_bytes} bytes, this has {size_bytes}")
-        if isinstance(data, bytes):
-            self._refuse_before_config("a binary frame")
-            raise UnexpectedMessage("binary frames only go from server to client")
-        message = decode_client_message(data)
-        if (
-            self.state is State.NEW
-            and isinstance(message, InputText | InputFlush | InputDone)
-            and not self._has_default_voice
-        ):
-            self._refuse_before_config(f"`{message.type}`")
-        if (self.state, type(message)) not in RECEIVE:
-            raise UnexpectedMessage(f"`{message.type}` is not allowed while the session is {self.state}")
-        self.state = RECEIVE[self.state, type(message)]
-        return message
-
-    def _refuse_before_config(self, what: str) -> None:
-        if self.state is State.NEW:
-            raise ConfigRequired(f"the first message must be `session.config`, not {what}")

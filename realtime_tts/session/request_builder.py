@@ -1,24 +1,26 @@
-"""From a sentence to what is asked of the engine: whole, or begun and grown while its end is still being written."""
+"""Requests to the engine: one for each sentence, whole, or extended while its end is being received."""
 
 import math
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from realtime_tts.engine.api import ModelInfo, SynthesisRequest
+from realtime_tts.engine.api import Extend, ModelInfo, SynthesisRequest
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.outputs import Command, Extend
-from realtime_tts.session.settings import AUTO, primary_language
-from realtime_tts.session.utterance import SentenceJob, Utterance
+from realtime_tts.session.sentence import SentenceState
 from realtime_tts.text.pronunciations import Respelled
 from realtime_tts.text.splitter import Sentence
 
+if TYPE_CHECKING:
+    from realtime_tts.session.utterance import Utterance
+
 MAX_RESPELLED = 4
-"""Times as long as a sentence may be: what pronunciations may make of one."""
+"""How many times the sentence limit the text may have after the pronunciations are applied."""
 _LINE_BREAK = re.compile(r"[\r\n]")
 
 
-class JobMaker:
-    """Makes the jobs of one session, and names their requests."""
+class RequestBuilder:
+    """Builds the requests of one session and gives them their ids."""
 
     def __init__(self, session_id: str, info: ModelInfo, limits: SessionLimits) -> None:
         self._session_id = session_id
@@ -26,26 +28,31 @@ class JobMaker:
         self._limits = limits
         self._requests = 0
 
-    def make(
-        self, utterance: Utterance, sentence: Sentence, stream_id: str, now_s: float, *, complete: bool = True
-    ) -> SentenceJob:
-        """The next sentence of an utterance; not `complete`: what has come of it."""
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether the model starts a sentence before it has all of its text."""
+        return self._info.reads_ahead
+
+    def build(
+        self, utterance: "Utterance", sentence: Sentence, now_s: float, *, is_complete: bool = True
+    ) -> SentenceState:
+        """The next sentence of an utterance; if it is not complete, what has been received of it."""
         settings = utterance.settings
         respelled = settings.pronunciations.respell(sentence.text)
         if len(respelled.text) > MAX_RESPELLED * self._limits.max_sentence_chars:
-            respelled = Respelled(sentence.text)  # it would be more than the model was asked to be ready for
+            respelled = Respelled(sentence.text)  # above what the model was asked to be ready for
         has_speed = "speed" in self._info.fields
         request = SynthesisRequest(
             request_id=f"{self._session_id}/{self._requests}",
-            stream_id=stream_id,
-            text=_LINE_BREAK.sub(" ", respelled.text),  # inside of what is cut only on request
-            text_complete=complete,
-            voice=settings.voice or "",  # a recording's, then
+            stream_id=utterance.queue.stream_id,
+            text=_LINE_BREAK.sub(" ", respelled.text),  # only split_granularity "none" leaves line breaks inside
+            text_complete=is_complete,
+            voice=settings.voice or "",  # then the voice is that of a recording
             utterance_index=utterance.index,
             streamed=settings.stream_audio,
             speed=settings.speed if has_speed else 1.0,
             initial_codec_chunk_frames=settings.initial_codec_chunk_frames,
-            language=None if settings.language == AUTO else primary_language(settings.language),
+            language=settings.primary_language,
             sampling=settings.sampling,
             pronunciations=settings.pronunciations.ipa_in(respelled.text),
             instructions=settings.instructions,
@@ -53,42 +60,46 @@ class JobMaker:
             speaker_embedding=settings.speaker_embedding,
         )
         self._requests += 1
-        job = SentenceJob(
+        return SentenceState(
             index=utterance.total_sentences,
             sentence=sentence,
             sources=_sources(utterance, sentence),
             respelled=respelled,
             utterance=utterance,
             request=request,
-            model_rate_hz=self._info.sample_rate_hz,
+            sample_rate_hz=self._info.sample_rate_hz,
             tempo=1.0 if has_speed else settings.speed,
-            opened_s=now_s,
-            closed_s=now_s if complete else math.inf,
-            gives_words="word_timestamps" in self._info.fields,
+            text_complete_at_s=now_s if is_complete else math.inf,
+            has_word_times="word_timestamps" in self._info.fields,
+            speakable_at_s=now_s,
         )
-        utterance.total_sentences += 1
-        return job
 
 
-def grow(job: SentenceJob, sentence: Sentence, *, complete: bool) -> Iterator[Command]:
-    """More of a sentence that was begun has come."""
-    known = job.sentence.text
+def extend(state: SentenceState, sentence: Sentence) -> Iterator[Extend]:
+    """More of a sentence was received, and not yet its end."""
+    if more := _update(state, sentence):
+        yield Extend(state.request.request_id, more, complete=False)
+
+
+def complete(state: SentenceState, sentence: Sentence, now_s: float) -> Extend:
+    """All of a sentence was received."""
+    state.text_complete_at_s = now_s
+    more = _update(state, sentence)
+    state.sources = _sources(state.utterance, sentence)
+    return Extend(state.request.request_id, more, complete=True)
+
+
+def _update(state: SentenceState, sentence: Sentence) -> str:
+    """Returns what is new of the text."""
+    known = state.sentence.text
     assert sentence.text.startswith(known), f"{sentence.text!r} does not begin with {known!r}"
-    more = sentence.text[len(known) :]
-    if more or complete:
-        job.sentence = sentence
-        job.respelled = Respelled(sentence.text)
-        yield Extend(job.request.request_id, _LINE_BREAK.sub(" ", more), complete)
+    if len(sentence.text) > len(known):
+        state.sentence = sentence
+        state.respelled = Respelled(sentence.text)
+    return _LINE_BREAK.sub(" ", sentence.text[len(known) :])
 
 
-def complete(job: SentenceJob, sentence: Sentence, now_s: float) -> Iterator[Command]:
-    """All of a sentence that was begun has come."""
-    job.closed_s = now_s
-    yield from grow(job, sentence, complete=True)
-    job.sources = _sources(job.utterance, sentence)
-
-
-def _sources(utterance: Utterance, sentence: Sentence) -> tuple[int, ...] | None:
+def _sources(utterance: "Utterance", sentence: Sentence) -> tuple[int, ...] | None:
     if not utterance.settings.text_filters:
         return None
     cleaner, start = utterance.cleaner, sentence.start

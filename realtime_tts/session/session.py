@@ -1,72 +1,131 @@
-"""Text in, ordered audio out: one client's session, sans I/O.  It never awaits, locks or reads a clock.
+"""One client's session: inputs in, events out, sans-I/O.  It never awaits, locks or reads a clock.
 
-Every method returns what the engine is to be told at once.  What is to be sent waits, in order, for `next`: whoever
-carries it out calls `on_audio_sent` after each packet and `on_sentence_sent` after each sentence.  Only what was routed
-to the socket moves the listener's playout clock, and what is still here can be taken back.
+Every method returns the commands that are to be carried out at once.  Events wait, in order, for `next`; who sends them
+reports it with `on_audio_sent` and `on_event_sent`.  Only what was sent moves the listener's playout clock, and what
+still waits can be withdrawn.
 """
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol as TypingProtocol
+from typing import TypeAlias
 
-from realtime_tts.engine.api import EngineEvent, ModelInfo, Reference, WordsReady
-from realtime_tts.errors import InvalidConfig, InvalidMessage, RealtimeTTSError, SessionExpired
-from realtime_tts.session.context import Context
-from realtime_tts.session.dialogue import Dialogue, Outgoing, Quota
-from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.messages import (
-    ClientMessage,
-    InputCancel,
-    InputDone,
-    InputFlush,
-    InputText,
-    Limits,
-    PlaybackReport,
-    ServerError,
-    SessionClose,
-    SessionConfig,
-    SessionCreated,
-    SessionExpiring,
-    SessionKeepalive,
-    SessionUpdated,
+from msgspec import UNSET
+
+from realtime_tts.engine.api import (
+    AudioReady,
+    EndStream,
+    EngineCommand,
+    EngineEvent,
+    ModelInfo,
+    Reference,
+    RequestFinished,
+    WordsReady,
 )
-from realtime_tts.session.outputs import Close, Command, EndStream, FetchReference, Send
-from realtime_tts.session.protocol import PROTOCOL, Protocol, State
+from realtime_tts.errors import (
+    InvalidConfig,
+    RealtimeTTSError,
+    SessionEnding,
+    SessionExpired,
+    TextTooLong,
+    TooMuchUnspoken,
+)
+from realtime_tts.session.context import Context, Contexts
+from realtime_tts.session.events import (
+    AudioChunk,
+    AudioEnd,
+    Closed,
+    ConfigApplied,
+    Failed,
+    SentenceDone,
+    SessionEvent,
+    SessionOpened,
+    Warned,
+)
+from realtime_tts.session.inputs import (
+    Cancel,
+    Close,
+    Configure,
+    ContextInput,
+    Done,
+    Flush,
+    KeepAlive,
+    PlaybackReport,
+    SessionInput,
+    Text,
+)
+from realtime_tts.session.lifetime import Lifetime
+from realtime_tts.session.limits import SessionLimits
+from realtime_tts.session.outbox import DoneOf, EndOf, Outbox
+from realtime_tts.session.protocol import Protocol, State
+from realtime_tts.session.request_builder import RequestBuilder
+from realtime_tts.session.sentence import SentenceState
 from realtime_tts.session.settings import VOICE_SCHEME, SessionSettings, apply_config, uploaded_voice
-from realtime_tts.session.utterance import SendAudio, SentenceJob
+from realtime_tts.session.utterance import Utterance
+from realtime_tts.text.cleaner import TextCleaner
+from realtime_tts.text.splitter import SentenceSplitter
 
-MAX_CONTEXT_ID_CHARS = 128
-MAX_HELD_MESSAGES = 1000
-"""That come while a `ref_audio` is fetched."""
-LAST_WARNING_S = 30.0
-"""`session.expiring` comes so long before the idle and the life limit, where these are longer than twice that."""
+MAX_HELD_INPUTS = 1000
+"""Inputs that may wait while a `ref_audio` is fetched."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchReference:
+    """`ref_audio` of a `Configure`: to be fetched, decoded, and given to `Session.on_reference`."""
+
+    ref_audio: str
+
+
+Command: TypeAlias = EngineCommand | FetchReference
+
+
+class Quota(TypingProtocol):
+    """A limit of the characters that a client may have spoken."""
+
+    def take(self, characters: int) -> None:
+        """Counts them.  Raises a `RealtimeTTSError` if they are more than is left; then none are counted."""
+        ...
 
 
 class Session:
     def __init__(
         self,
         session_id: str,
-        info: ModelInfo,
+        models: Mapping[str, ModelInfo],
         limits: SessionLimits,
         *,
         now_s: float,
-        expires_at: float,
+        expires_at_unix_s: float,
         quota: Quota | None = None,
     ) -> None:
-        """`expires_at` is Unix time and only told to the client; `now_s` and all later times are one `Clock`'s."""
+        """`models` are those that the client may choose from; the first is the default.
+
+        `now_s` and all later times are of one `Clock`; `expires_at_unix_s` is only reported to the client.
+        """
         self.session_id = session_id
-        self._info = info
+        self._models = models
         self._limits = limits
-        self._expires_at = expires_at
-        self._expires_s = now_s + limits.session_s
-        self._active_s = now_s
-        self._warned: set[str] = set()
-        self._protocol = Protocol(limits, has_default_voice=info.default_voice is not None or not info.voices)
-        self._settings = SessionSettings.default(info)
-        self._announced = False
+        self._expires_at_unix_s = expires_at_unix_s
+        self._quota = quota
+        self._lifetime = Lifetime(limits, now_s)
         self._goodbye = (1000, "done")
-        self._fetching: SessionConfig | None = None
-        self._held: list[ClientMessage] = []
-        self._dialogue = Dialogue(session_id, info, limits, quota, now_s)
+        self._draining = False
+        self._fetching: Configure | None = None
+        self._held: list[SessionInput] = []
+        self._outbox = Outbox()
+        self._contexts = Contexts(session_id, limits, now_s)
+        self._utterance_count = 0
+        self._use(next(iter(models)))
+        info = self._info
+        self._protocol = Protocol(limits, has_default_voice=info.default_voice is not None or not info.voices)
+
+    def _use(self, model: str) -> None:
+        """Only before the session is opened: the client then learns the model's voices and rate."""
+        self.model = model
+        """The name of the model that all commands are for."""
+        self._info = self._models[model]
+        self._settings = SessionSettings.default(self._info)
+        self._builder = RequestBuilder(self.session_id, self._info, self._limits)
 
     @property
     def closed(self) -> bool:
@@ -75,115 +134,113 @@ class Session:
     @property
     def deadline_s(self) -> float:
         """When `on_time` is to be called, at the latest."""
-        ends = [self._due_s("idle"), self._due_s("ttl"), self._dialogue.deadline_s]
-        return min(ends)
+        idle_s = self._limits.context_idle_s
+        return min([self._lifetime.deadline_s, *(context.due_s(idle_s) for context in self._contexts)])
 
     @property
     def unsent_s(self) -> float:
-        """Sound that waits to be sent."""
-        return self._dialogue.unsent_s
+        """Seconds of audio that wait to be sent."""
+        return self._outbox.unsent_samples / self._info.sample_rate_hz
 
     @property
-    def heard_until_s(self) -> float | None:
-        """When the listener will have played all that was sent; None before the first sound."""
-        return self._dialogue.heard_until_s
-
-    def drop_unsent(self) -> None:
-        """What waits will not be sent: for a client who does not read, before the error that says so."""
-        self._dialogue.outgoing.clear()
+    def playout_end_s(self) -> float | None:
+        """When the listener has played all that was sent; None before the first audio."""
+        ends_s = (queue.playout_end_s for queue in self._contexts.queues.values())
+        return max((end_s for end_s in ends_s if end_s is not None), default=None)
 
     @property
     def waiting(self) -> int:
-        """Messages and packets that wait to be sent."""
-        return len(self._dialogue.outgoing)
+        """Events that wait to be sent."""
+        return len(self._outbox)
 
-    @property
-    def backlogged(self) -> bool:
-        """Whether `work_off` has something to do: a long message is taken in by and by."""
-        return not self.closed and self._dialogue.backlogged
+    def drop_unsent(self) -> None:
+        """Discards the waiting events: for a client that does not read, before the error that says so."""
+        self._outbox.clear()
 
-    def work_off(self, now_s: float) -> list[Command]:
-        return [*self._dialogue.work_off(now_s), *self._advance()]
+    def next(self) -> SessionEvent | None:
+        """The next event to send; from here on it counts as sent."""
+        return self._outbox.next()
 
-    def next(self) -> Outgoing | None:
-        """Takes what is to be sent next; from here on it counts as sent."""
-        return self._dialogue.next()
+    # -- Inputs --------------------------------------------------------------------------------------------------------
 
-    # -- From the client -----------------------------------------------------------------------------------------------
-
-    def receive(self, data: str | bytes, now_s: float) -> list[Command]:
-        """One frame.  Never raises: what is wrong with it becomes an error message, and perhaps a close."""
+    def receive(self, item: SessionInput, now_s: float) -> list[Command]:
+        """One input.  Never raises: a rejected one becomes `Failed`, and perhaps the end of the session."""
         if self.closed:
             return []
-        self._heard_of(now_s)
+        self._lifetime.touch(now_s)
         try:
-            message = self._protocol.receive(data)
+            self._protocol.receive(item)
         except RealtimeTTSError as error:
             return self.fail(error)
-        return self._take(message, now_s)
+        return self._apply_or_hold(item, now_s)
 
-    def _take(self, message: ClientMessage, now_s: float) -> list[Command]:
+    def reject(self, error: RealtimeTTSError, now_s: float) -> list[Command]:
+        """The client has sent what is not an input at all."""
+        if self.closed:
+            return []
+        self._lifetime.touch(now_s)
+        return self.fail(self._protocol.rejected(error))
+
+    def _apply_or_hold(self, item: SessionInput, now_s: float) -> list[Command]:
         commands: list[Command] = []
         try:
-            if self._fetching is not None and not isinstance(message, InputCancel | PlaybackReport | SessionKeepalive):
-                self._hold(message)
+            if self._fetching is not None and not isinstance(item, Cancel | PlaybackReport | KeepAlive):
+                self._hold(item)
             else:
-                commands.extend(self._on_message(message, now_s))
+                commands.extend(self._apply(item, now_s))
         except RealtimeTTSError as error:
-            context_id = message.context_id if isinstance(message, ContextMessage) else None
-            commands.extend(self.fail(error, context_id))
+            commands.extend(self.fail(error, item.context_id if isinstance(item, ContextInput) else None))
         return commands
 
-    def _on_message(self, message: ClientMessage, now_s: float) -> Iterator[Command]:
-        match message:
-            case SessionConfig():
-                yield from self._on_config(message)
-            case InputText(text=text, context_id=context_id):
-                context = self._context(context_id, now_s)
-                yield from self._dialogue.on_text(context, text, self._settings, now_s, self._announce)
-            case InputFlush(context_id=context_id):
-                self._announce()
-                yield from self._dialogue.on_flush(context_id, now_s)
-            case InputDone(context_id=context_id):
-                context = self._context(context_id, now_s)
-                yield from self._dialogue.on_done(context, self._settings, now_s, self._announce)
-            case InputCancel(context_id=context_id, playback_offset_ms=offset_ms):
-                self._announce()
-                self._held = [each for each in self._held if not _is_input_of(each, context_id)]
-                played_s = None if offset_ms is None else _milliseconds("playback_offset_ms", offset_ms)
-                yield from self._dialogue.on_cancel(context_id, played_s, now_s)
+    def _apply(self, item: SessionInput, now_s: float) -> Iterator[Command]:
+        match item:
+            case Text(text=text, context_id=context_id):
+                yield from self._on_text(self._contexts.find_or_make(context_id, now_s), text, now_s)
+            case Configure():
+                yield from self._on_configure(item)
+            case Flush(context_id=context_id):
+                self._open()
+                yield from self._on_flush(context_id, now_s)
+            case Done(context_id=context_id):
+                yield from self._on_done(self._contexts.find_or_make(context_id, now_s), now_s)
+            case Cancel(context_id=context_id, playback_offset_s=played_s):
+                self._open()
+                self._held = [each for each in self._held if not _is_text_of(each, context_id)]
+                yield from self._on_cancel(context_id, played_s, now_s)
             case PlaybackReport():
-                yield from self._on_report(message, now_s)
-            case SessionClose():
-                yield from self._dialogue.finish_writing(now_s)
-        yield from self._advance()
+                yield from self._on_report(item, now_s)
+            case Close():
+                for context in self._contexts:  # nothing more follows: open text counts as done
+                    if context.writing is not None:
+                        yield from self._finish(context, now_s)
+        yield from self._progress()
 
-    def _context(self, context_id: str | None, now_s: float) -> Context:
-        if context_id is not None and not 1 <= len(context_id) <= MAX_CONTEXT_ID_CHARS:
-            raise InvalidMessage(f"context_id: must have 1 to {MAX_CONTEXT_ID_CHARS} characters")
-        return self._dialogue.context(context_id, now_s)
-
-    def _on_report(self, message: PlaybackReport, now_s: float) -> Iterator[Command]:
-        played_s = _milliseconds("played_ms", message.played_ms)
-        buffered_s = None if message.buffered_ms is None else _milliseconds("buffered_ms", message.buffered_ms)
-        yield from self._dialogue.on_report(message.context_id, played_s, buffered_s, now_s)
-
-    def _on_config(self, config: SessionConfig) -> Iterator[Command]:
+    def _on_configure(self, config: Configure) -> Iterator[Command]:
+        ignored: tuple[str, ...] = ()
+        if isinstance(config.model, str) and config.model != self.model:
+            if config.model not in self._models:
+                ignored = ("model",)
+            elif self._lifetime.opened:
+                words = f"this session uses {self.model}; choose {config.model} in the first config of another session"
+                raise InvalidConfig(words, param="model")
+            else:
+                self._use(config.model)
+        config = replace(config, model=UNSET, unknown=(*config.unknown, *ignored))
         name = uploaded_voice(config, self._info)
         recording = config.ref_audio or (name and f"{VOICE_SCHEME}{name}")
         if isinstance(recording, str) and "ref_audio" in self._info.fields:
             self._fetching = config
             yield FetchReference(recording)
         else:
-            self._apply(config, None)
+            self._change_settings(config, None)
 
-    def _apply(self, config: SessionConfig, reference: Reference | None) -> None:
+    def _change_settings(self, config: Configure, reference: Reference | None) -> None:
         self._settings, ignored = apply_config(self._settings, config, self._info, reference)
-        self._announce()
-        self._send(Send(SessionUpdated(config=self._settings.in_force(self._info), ignored=ignored)))
+        self._open()
+        self._outbox.add(ConfigApplied(self._settings, self.model, self._info.task_type, ignored))
 
     def on_reference(self, fetched: Reference | RealtimeTTSError, now_s: float) -> list[Command]:
-        """The answer to `FetchReference`: what came in meanwhile is taken up."""
+        """The result of a `FetchReference`: the inputs that were held meanwhile are applied now."""
         config, self._fetching = self._fetching, None
         held, self._held = self._held, []
         if config is None or self.closed:
@@ -192,158 +249,288 @@ class Session:
         try:
             if isinstance(fetched, RealtimeTTSError):
                 raise fetched
-            self._apply(config, fetched)
+            self._change_settings(config, fetched)
         except RealtimeTTSError as error:
             commands.extend(self.fail(error))
-        for message in held:
-            commands.extend(self._take(message, now_s))  # behind another `ref_audio` they wait again
-        commands.extend(self._advance())
+        for item in held:
+            commands.extend(self._apply_or_hold(item, now_s))  # after another `ref_audio` they are held again
+        commands.extend(self._progress())
         return commands
 
-    def _hold(self, message: ClientMessage) -> None:
-        if len(self._held) >= MAX_HELD_MESSAGES:
-            raise InvalidConfig(f"ref_audio is still being fetched, and {MAX_HELD_MESSAGES} messages wait for it")
-        self._held.append(message)
+    def _hold(self, item: SessionInput) -> None:
+        if len(self._held) >= MAX_HELD_INPUTS:
+            raise InvalidConfig(f"ref_audio is still being fetched, and {MAX_HELD_INPUTS} messages wait for it")
+        self._held.append(item)
 
-    def _announce(self) -> None:
-        if self._announced:
+    def _open(self) -> None:
+        if self._lifetime.opened:
             return
-        self._announced = True
-        limits = self._limits
-        self._send(
-            Send(
-                SessionCreated(
-                    session_id=self.session_id,
-                    protocol=PROTOCOL,
-                    model=self._info.name,
-                    voices=self._info.voice_names,
-                    sample_rate=self._info.sample_rate_hz,
-                    limits=Limits(
-                        max_message_bytes=limits.max_message_bytes,
-                        max_pending_chars=limits.max_pending_chars,
-                        max_utterance_chars=limits.max_utterance_chars,
-                        max_sentence_chars=limits.max_sentence_chars,
-                        max_contexts=limits.max_contexts,
-                        write_timeout_s=limits.write_timeout_s,
-                        context_idle_s=limits.context_idle_s,
-                        idle_s=limits.idle_s,
-                        session_s=limits.session_s,
-                    ),
-                    expires_at=self._expires_at,
-                )
+        self._lifetime.opened = True
+        info = self._info
+        self._outbox.add(
+            SessionOpened(
+                session_id=self.session_id,
+                model=self.model,
+                voices=info.voice_names,
+                sample_rate_hz=info.sample_rate_hz,
+                limits=self._limits,
+                expires_at_unix_s=self._expires_at_unix_s,
             )
         )
+
+    # -- Text ----------------------------------------------------------------------------------------------------------
+
+    def _on_text(self, context: Context, text: str, now_s: float) -> Iterator[Command]:
+        """Applies a piece of text, or raises and applies none of it."""
+        self._check_room(context, text)
+        if context.writing is None:
+            self._check_may_begin()
+        if self._quota is not None:
+            self._quota.take(len(text))
+        self._open()
+        if context.writing is None:
+            yield from self._begin_utterance(context, now_s)
+        assert context.writing is not None, "it has just begun"
+        context.buffered_s = now_s
+        yield from self._queue_warnings(context.writing.push(text, now_s))
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether `process_backlog` has something to do: a long text is split in blocks."""
+        return not self.closed and any(each.writing is not None and each.writing.unread for each in self._contexts)
+
+    def process_backlog(self, now_s: float) -> list[Command]:
+        """Splits the next block of a long text: all of it at once would delay all other sessions."""
+        commands: list[Command] = []
+        writing = (context.writing for context in self._contexts)
+        if utterance := next((each for each in writing if each is not None and each.unread), None):
+            commands.extend(self._queue_warnings(utterance.read_block(now_s)))
+        return [*commands, *self._progress()]
+
+    def _check_room(self, context: Context, text: str) -> None:
+        limits, pending = self._limits, self._contexts.pending_chars
+        if pending + len(text) > limits.max_pending_chars:
+            raise TooMuchUnspoken(
+                f"{len(text)} more characters would exceed the {limits.max_pending_chars} that may wait to be spoken"
+                f" ({pending} do already); nothing of this message was applied"
+            )
+        if context.writing is not None and context.writing.characters + len(text) > limits.max_utterance_chars:
+            raise TextTooLong(
+                f"an utterance may have {limits.max_utterance_chars} characters; send `input.done` and begin another"
+            )
+
+    def _check_may_begin(self) -> None:
+        if self._draining:
+            raise SessionEnding("this session is about to end, as `session.expiring` said: open a new connection")
+        if self._settings.has_voice:
+            return
+        if self._info.voices:
+            raise InvalidConfig("there is no default voice, so `session.config` must name one", param="voice")
+        if "ref_audio" in self._info.fields:
+            raise InvalidConfig("the model has no voices, so `session.config` must give a recording", param="ref_audio")
+
+    def _on_flush(self, context_id: str | None, now_s: float) -> Iterator[Command]:
+        context = self._contexts.get(context_id)
+        if context is not None and context.writing is not None:
+            context.active_s = now_s
+            context.buffered_s = None
+            yield from self._queue_warnings(context.writing.flush(now_s))
+
+    def _on_done(self, context: Context, now_s: float) -> Iterator[Command]:
+        if context.writing is None:
+            self._check_may_begin()
+            self._open()
+            yield from self._begin_utterance(context, now_s)
+        yield from self._finish(context, now_s)
+
+    def _finish(self, context: Context, now_s: float) -> Iterator[Command]:
+        utterance = context.writing
+        assert utterance is not None, "only an open utterance can be finished"
+        context.writing = context.buffered_s = None
+        yield from self._queue_warnings(utterance.finish(now_s))
+
+    def _begin_utterance(self, context: Context, now_s: float) -> Iterator[Command]:
+        settings = self._settings
+        if not context.is_open:
+            if settings.on_new_context == "interrupt":
+                for other in self._contexts:
+                    if other is not context and other.is_audible(now_s):
+                        yield from self._on_cancel(other.context_id, None, now_s)
+            yield from self._contexts.open(context, own_queue=settings.frame_header, now_s=now_s)
+        context.forget_played(now_s)
+        context.writing = Utterance(
+            index=self._utterance_count,
+            context_id=context.context_id,
+            context_number=context.number,
+            settings=settings,
+            cleaner=TextCleaner(settings.text_filters),
+            splitter=SentenceSplitter(
+                language=settings.text_language(self._info),
+                max_chars=self._limits.max_sentence_chars,
+                granularity=settings.split_granularity,
+            ),
+            queue=context.queue,
+            builder=self._builder,
+            began_s=now_s,
+        )
+        self._utterance_count += 1
+        context.utterances.append(context.writing)
+        context.queue.utterances.append(context.writing)
+
+    def _queue_warnings(self, items: Iterable[EngineCommand | Warned]) -> Iterator[EngineCommand]:
+        for item in items:
+            if isinstance(item, Warned):
+                self._outbox.add(item)
+            else:
+                yield item
+
+    # -- Barge-in and playback reports ---------------------------------------------------------------------------------
+
+    def _on_cancel(self, context_id: str | None, played_s: float | None, now_s: float) -> Iterator[Command]:
+        """Ends a context's speech, wherever it is: at the engine, waiting to be sent, or in the listener's buffer."""
+        context = self._contexts.get(context_id) or self._contexts.unopened(context_id)
+        cancelled = context.cancelled(played_s, now_s)
+        unplayed_s = context.sent_s() - context.estimated_s(now_s)
+        ended = context.reset()
+        commands = list(context.queue.cancel(ended, unplayed_s, now_s))
+        self._outbox.withdraw(ended)
+        begun = (state for utterance in ended for state in utterance.begun)
+        self._outbox.extend(DoneOf(state) for state in begun if state.start_sent and not state.done_sent)
+        self._outbox.add(cancelled)
+        self._outbox.extend(EndOf(utterance) for utterance in ended)
+        yield from commands
+
+    def _on_report(self, report: PlaybackReport, now_s: float) -> Iterator[Command]:
+        context = self._contexts.get(report.context_id)
+        if context is None:
+            return
+        context.report(report.played_s, now_s)
+        if report.buffered_s is not None:
+            yield from context.queue.on_buffer_report(report.buffered_s, now_s)
 
     # -- From the engine -----------------------------------------------------------------------------------------------
 
     def on_engine(self, event: EngineEvent, now_s: float) -> list[Command]:
         """One event of a request of this session."""
         if self.closed:
-            return []  # the session has ended while the engine was still at it
-        fatal = self._dialogue.on_engine(event)
-        if fatal is not None:
-            return self.fail(fatal)
+            return []  # the session ended while the engine was still at work
+        for queue in self._contexts.queues.values():
+            if (state := queue.submitted(event.request_id)) is not None:
+                break
+        else:
+            return []  # of a cancelled request
+        match event:
+            case AudioReady(samples=samples):
+                state.held.append(samples)
+            case WordsReady(words=words):
+                state.words.extend(words)
+                if state.wants_words:
+                    state.held.append(words)
+            case RequestFinished(error=error):
+                queue.finish(state, event)
+                fatal = error is not None and error.close_code is not None
+                if error is not None and fatal and queue.is_first(state) and self._is_alone(state):
+                    return self.fail(error)
         if not isinstance(event, WordsReady):
-            self._heard_of(now_s)
-        return list(self._advance())
+            self._lifetime.touch(now_s)
+        return list(self._progress())
 
-    def _advance(self) -> Iterator[Command]:
-        self._dialogue.advance()
+    def _is_alone(self, state: SentenceState) -> bool:
+        """Whether no other context has anything to speak."""
+        utterances = (each for queue in self._contexts.queues.values() for each in queue.utterances)
+        return all(each.context_id == state.utterance.context_id for each in utterances)
+
+    def _progress(self) -> Iterator[Command]:
+        """Passes on what can be sent, and ends the session where that was all."""
+        labelled = self._contexts.open_count > 1
+        for queue in self._contexts.queues.values():
+            self._outbox.extend(queue.pass_on(labelled=labelled))
         ending = self._protocol.state in (State.CLOSING, State.DRAINING)
-        if ending and not self._dialogue.writes_or_speaks and self._fetching is None:
+        if ending and not self._contexts.has_work and self._fetching is None:
             yield from self._close(*self._goodbye)
 
-    # -- From the socket -----------------------------------------------------------------------------------------------
+    # -- Sent ----------------------------------------------------------------------------------------------------------
 
-    def on_audio_sent(self, audio: SendAudio, now_s: float) -> list[Command]:
-        """`audio` was routed to the socket at `now_s`."""
-        self._heard_of(now_s)
-        return list(self._dialogue.on_audio_sent(audio, now_s))
+    def wants(self, event: SessionEvent) -> bool:
+        """Whether the rest of an event that has left is still to be sent: not after a cancel."""
+        if not isinstance(event, AudioChunk | AudioEnd):
+            return True
+        state = self._outbox.sentence_of(event)
+        return state is not None and not state.utterance.cancelled
 
-    def on_sentence_sent(self, job: SentenceJob, now_s: float) -> list[Command]:
-        """A sentence has wholly gone out: there is room for another with the engine."""
-        return list(self._dialogue.on_sentence_sent(job, now_s))
+    def on_audio_sent(self, event: SessionEvent, audio_s: float, now_s: float) -> list[Command]:
+        """A frame of `event`, which holds `audio_s` seconds of audio, went to the socket at `now_s`."""
+        assert isinstance(event, AudioChunk | AudioEnd), f"{type(event).__name__} has no audio"
+        self._lifetime.touch(now_s)
+        state = self._outbox.sentence_of(event)
+        return [] if state is None else list(state.utterance.queue.on_audio_sent(state, audio_s, now_s))
+
+    def on_event_sent(self, event: SessionEvent, now_s: float) -> list[Command]:
+        """All frames of `event` went to the socket."""
+        if isinstance(event, SentenceDone) and (state := self._outbox.sentence_of(event)) is not None:
+            return list(state.utterance.queue.on_sentence_sent(state, now_s))
+        return []
 
     # -- Time and ends -------------------------------------------------------------------------------------------------
 
     def on_time(self, now_s: float) -> list[Command]:
-        """Speaks what has waited long enough, ends what has lasted long enough; to be called at `deadline_s`."""
+        """Speaks text that has waited long enough, ends what has lasted long enough; to be called at `deadline_s`."""
         if self.closed:
             return []
-        if now_s >= min(self._expires_s, self._active_s + self._limits.idle_s):
-            return self.fail(SessionExpired("the session's idle or life limit, told in `session.created`, has passed"))
-        commands: list[Command] = list(self._dialogue.on_time(now_s))
-        if now_s >= self._due_s("ttl"):
-            commands.extend(self.expire("ttl", self._expires_s - now_s))
-        elif now_s >= self._due_s("idle"):
-            self._warned.add("idle")
-            left_s = self._active_s + self._limits.idle_s - now_s
-            self._send(Send(SessionExpiring(reason="idle", deadline_ms=left_s * 1000)))
-        commands.extend(self._advance())
+        if self._lifetime.is_over(now_s):
+            words = "the session has reached its idle limit or its maximum duration, stated in `session.created`"
+            return self.fail(SessionExpired(words))
+        commands: list[Command] = []
+        for context in self._contexts:
+            commands.extend(self._on_context_time(context, now_s))
+        warning = self._lifetime.warning(now_s)
+        if warning is not None and warning.reason == "ttl":
+            commands.extend(self.expire("ttl", warning.deadline_s))
+        elif warning is not None:
+            self._outbox.add(warning)
+        commands.extend(self._progress())
         return commands
 
-    def _due_s(self, kind: str) -> float:
-        """When a limit is warned of, or, once that is done, reached."""
-        length_s = self._limits.idle_s if kind == "idle" else self._limits.session_s
-        end_s = self._active_s + length_s if kind == "idle" else self._expires_s
-        warns = kind not in self._warned and length_s > 2 * LAST_WARNING_S and self._announced
-        return end_s - LAST_WARNING_S if warns else end_s
-
-    def _heard_of(self, now_s: float) -> None:
-        self._active_s = now_s
-        self._warned.discard("idle")
+    def _on_context_time(self, context: Context, now_s: float) -> Iterator[Command]:
+        if context.writing is None or now_s < context.due_s(self._limits.context_idle_s):
+            return
+        if context.context_id is not None and now_s >= context.active_s + self._limits.context_idle_s:
+            yield from self._finish(context, now_s)
+        else:
+            context.buffered_s = None
+            yield from self._queue_warnings(context.writing.flush(now_s))
 
     def expire(self, reason: str, deadline_s: float) -> list[Command]:
-        """The session is to end: tells the client, finishes the utterances that have begun, then closes.
+        """The session is to end: warns the client, finishes the utterances that have begun, then closes.
 
-        `reason` is drain or ttl; `deadline_s` is how long it has.  Whoever calls ends it then, done or not.
+        `reason` is drain or ttl; `deadline_s` is how long it has.  The caller ends it then in any case.
         """
-        if self.closed or {"drain", "ttl"} & self._warned:
+        if self.closed or (warning := self._lifetime.expire(reason, deadline_s)) is None:
             return []
-        self._warned.update(("ttl", reason))
-        self._send(Send(SessionExpiring(reason=reason, deadline_ms=max(0.0, deadline_s) * 1000)))
+        self._outbox.add(warning)
         if self._protocol.state is not State.CLOSING:
             self._goodbye = (1012, "server_stopping") if reason == "drain" else (1001, "session_expired")
         self._protocol.drain()
-        self._dialogue.drain()
-        return list(self._advance())
+        self._draining = True
+        return list(self._progress())
 
     def fail(self, error: RealtimeTTSError, context_id: str | None = None) -> list[Command]:
-        """Tells the client of `error`; where it has a close code, that is the end of the session."""
-        message = ServerError(
-            code=error.code,
-            message=error.message,
-            fatal=error.close_code is not None,
-            retryable=error.retryable,
-            session_id=self.session_id,
-            context_id=context_id,
-            retry_after_ms=None if error.retry_after_s is None else error.retry_after_s * 1000,
-        )
-        self._send(Send(message))
+        """Reports `error` to the client; with a close code it is the end of the session."""
+        self._outbox.add(Failed(error, context_id))
         return [] if error.close_code is None else list(self._close(error.close_code, error.code))
 
     def abandon(self) -> list[Command]:
-        """Nobody listens any more: everything that was asked of the engine is taken back."""
+        """The client is gone: ends everything at the engine."""
         self._protocol.close()
         self._held.clear()
-        return [EndStream(stream_id) for stream_id in self._dialogue.abandon()]
+        stream_ids = list(self._contexts.queues)
+        self._contexts.clear()
+        return [EndStream(stream_id) for stream_id in stream_ids]
 
     def _close(self, code: int, reason: str) -> Iterator[Command]:
         yield from self.abandon()
-        self._send(Close(code, reason))
-
-    def _send(self, output: Outgoing) -> None:
-        self._dialogue.outgoing.append(output)
+        self._outbox.add(Closed(code, reason))
 
 
-def _milliseconds(field: str, value: float) -> float:
-    if not (math.isfinite(value) and value >= 0):
-        raise InvalidMessage(f"{field}: must be a number of milliseconds, got {str(value)[:40]}")
-    return value / 1000
-
-
-def _is_input_of(message: ClientMessage, context_id: str | None) -> bool:
-    return isinstance(message, InputText | InputFlush | InputDone) and message.context_id == context_id
-
-
-ContextMessage = InputText | InputFlush | InputDone | InputCancel | PlaybackReport
+def _is_text_of(item: SessionInput, context_id: str | None) -> bool:
+    return isinstance(item, Text | Flush | Done) and item.context_id == context_id

@@ -1,4 +1,4 @@
-"""What a session has agreed on: `session.config` applied, field by field, to what was in force before."""
+"""The settings of a session, and how a `Configure` changes them."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -10,10 +10,11 @@ from msgspec import UNSET, UnsetType
 from realtime_tts.audio.format import AudioFormat
 from realtime_tts.engine.api import ModelInfo, Reference, Sampling
 from realtime_tts.errors import InvalidConfig, UnknownVoice
-from realtime_tts.session.messages import ConfigInForce, SessionConfig, printable
+from realtime_tts.session.inputs import Configure
 from realtime_tts.text.cleaner import TextFilter
 from realtime_tts.text.pronunciations import NO_PRONUNCIATIONS, Pronunciations
 from realtime_tts.text.splitter import Granularity
+from realtime_tts.text.unicode import printable
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)
@@ -42,18 +43,18 @@ LANGUAGE_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """Values in force, all checked.  An utterance keeps those that were in force when it began."""
+    """Validated values.  An utterance keeps those that were in force at its beginning."""
 
     voice: str | None
-    format: AudioFormat
+    audio_format: AudioFormat
     sample_rate_hz: int | None = None
-    """As asked for; None takes the format's own."""
+    """As configured; None is the format's default."""
     language: str = AUTO
     stream_audio: bool = False
     speed: float = 1.0
     split_granularity: Granularity = "sentence"
     max_buffer_delay_s: float = 3.0
-    """Text that waits with no more coming is spoken after so long; 0 waits for ever."""
+    """Buffered text is spoken if no more is received for so long; 0: never."""
     text_filters: frozenset[TextFilter] = frozenset()
     pronunciations: Pronunciations = NO_PRONUNCIATIONS
     initial_codec_chunk_frames: int | None = None
@@ -70,85 +71,67 @@ class SessionSettings:
 
     @classmethod
     def default(cls, info: ModelInfo) -> "SessionSettings":
-        """Whole wav files, as public clients of this protocol expect where they ask for nothing else."""
-        return cls(voice=info.default_voice, format=AudioFormat.parse("wav", info.sample_rate_hz))
+        """Whole wav files, which public clients of this protocol expect by default."""
+        return cls(voice=info.default_voice, audio_format=AudioFormat.parse("wav", info.sample_rate_hz))
 
-    def in_force(self, info: ModelInfo) -> ConfigInForce:
-        return ConfigInForce(
-            model=info.name,
-            voice=self.voice,
-            task_type=info.task_type,
-            language=self.language,
-            instructions=self.instructions,
-            ref_audio=None if self.reference is None else self.reference.key,
-            ref_text=self.ref_text,
-            x_vector_only_mode=self.x_vector_only_mode,
-            speaker_embedding=None if self.speaker_embedding is None else len(self.speaker_embedding),
-            response_format=self.format.encoding.value,
-            sample_rate=self.format.sample_rate_hz,
-            stream_audio=self.stream_audio,
-            speed=self.speed,
-            split_granularity=self.split_granularity,
-            max_buffer_delay_ms=self.max_buffer_delay_s * 1000,
-            text_filters=tuple(sorted(self.text_filters)),
-            pronunciations=dict(self.pronunciations.words),
-            initial_codec_chunk_frames=self.initial_codec_chunk_frames,
-            max_new_tokens=self.sampling.max_new_tokens,
-            seed=self.sampling.seed,
-            temperature=self.sampling.temperature,
-            top_k=self.sampling.top_k,
-            top_p=self.sampling.top_p,
-            repetition_penalty=self.sampling.repetition_penalty,
-            word_timestamps=self.word_timestamps,
-            frame_header=self.frame_header,
-            continuity_threshold_ms=self.continuity_threshold_s * 1000,
-            on_new_context=self.on_new_context,
-        )
+    @property
+    def primary_language(self) -> str | None:
+        """The primary BCP-47 subtag, or None for automatic."""
+        return None if self.language == AUTO else primary_language(self.language)
+
+    def text_language(self, info: ModelInfo) -> str:
+        """The primary BCP-47 subtag of the text: as configured, or that of the voice."""
+        if self.language != AUTO:
+            return primary_language(self.language)
+        return primary_language(next((v.language for v in info.voices if v.name == self.voice), "en"))
+
+    @property
+    def has_voice(self) -> bool:
+        return self.voice is not None or self.reference is not None or self.speaker_embedding is not None
 
 
-def uploaded_voice(config: SessionConfig, info: ModelInfo) -> str | None:
-    """The name of a voice that is none of the model's, and may have been uploaded; None where the config has none."""
-    asked = config.voice if config.voice is not UNSET else config.speaker
-    if not isinstance(asked, str) or asked in info.voice_names or "ref_audio" not in info.fields:
+def uploaded_voice(config: Configure, info: ModelInfo) -> str | None:
+    """The name of a voice that is not the model's own, and may have been uploaded; None if there is none."""
+    name = config.voice
+    if not isinstance(name, str) or name in info.voice_names or "ref_audio" not in info.fields:
         return None
-    return asked
+    return name
 
 
 def apply_config(
     current: SessionSettings,
-    config: SessionConfig,
+    config: Configure,
     info: ModelInfo,
     reference: Reference | None = None,
 ) -> tuple[SessionSettings, tuple[str, ...]]:
-    """The settings after `config`, and the keys that were ignored because they change nothing here.
+    """The settings after `config`, and the names of fields that have no effect here.
 
-    `reference` is the recording that `config.ref_audio` or an `uploaded_voice` means, once it was fetched.
-    Raises `InvalidConfig`, `UnknownVoice` or `UnsupportedFormat`, naming the field; nothing is then changed.
+    `reference` is the recording that `config.ref_audio` or an `uploaded_voice` refers to, once it has been fetched.
+    Raises `InvalidConfig`, `UnknownVoice` or `UnsupportedFormat` with the field's name; nothing is then changed.
     """
     default = SessionSettings.default(info)
-    ignored = [*config.unknown, *_harmless(config, info)]
+    ignored = [*config.unknown, *_without_effect(config, info)]
     _refuse_unsupported(config, info)
-    asked = config.voice if config.voice is not UNSET else config.speaker
-    voice = _chosen(asked, current.voice, default.voice)
+    voice = _chosen(config.voice, current.voice, default.voice)
     if uploaded_voice(config, info) is None or reference is None:
         _check_voice(voice, current, info)
-    if reference is None and isinstance(asked, UnsetType) and config.ref_audio is UNSET:
+    if reference is None and config.voice is UNSET and config.ref_audio is UNSET:
         reference = current.reference
-    rate_hz = _chosen(config.sample_rate, current.sample_rate_hz, None)
-    threshold_ms = _chosen(
-        config.continuity_threshold_ms, current.continuity_threshold_s * 1000, default.continuity_threshold_s * 1000
-    )
-    delay_ms = _chosen(config.max_buffer_delay_ms, current.max_buffer_delay_s * 1000, default.max_buffer_delay_s * 1000)
+    rate_hz = _chosen(config.sample_rate_hz, current.sample_rate_hz, None)
+    threshold_s = _chosen(config.continuity_threshold_s, current.continuity_threshold_s, default.continuity_threshold_s)
+    delay_s = _chosen(config.max_buffer_delay_s, current.max_buffer_delay_s, default.max_buffer_delay_s)
     settings = replace(
         current,
         voice=voice,
-        format=_format(_chosen(config.response_format, current.format.encoding.value, "wav"), rate_hz, info),
+        audio_format=_format(
+            _chosen(config.response_format, current.audio_format.encoding.value, "wav"), rate_hz, info
+        ),
         sample_rate_hz=rate_hz,
         language=_language(_chosen(config.language, current.language, default.language), info),
         stream_audio=_chosen(config.stream_audio, current.stream_audio, default.stream_audio),
         speed=_between("speed", _chosen(config.speed, current.speed, default.speed), MIN_SPEED, MAX_SPEED),
         split_granularity=_granularity(_chosen(config.split_granularity, current.split_granularity, "sentence")),
-        max_buffer_delay_s=_between("max_buffer_delay_ms", delay_ms, 0.0, 600_000.0) / 1000,
+        max_buffer_delay_s=_between("max_buffer_delay_ms", delay_s * 1000, 0.0, 600_000.0) / 1000,
         text_filters=_filters(_chosen(config.text_filters, tuple(current.text_filters), ())),
         pronunciations=_pronunciations(config, current, info),
         initial_codec_chunk_frames=_optionally_between(
@@ -160,7 +143,7 @@ def apply_config(
         sampling=_sampling(config, current.sampling),
         word_timestamps=_chosen(config.word_timestamps, current.word_timestamps, False),
         frame_header=_chosen(config.frame_header, current.frame_header, False),
-        continuity_threshold_s=_between("continuity_threshold_ms", threshold_ms, 0.0, 60_000.0) / 1000,
+        continuity_threshold_s=_between("continuity_threshold_ms", threshold_s * 1000, 0.0, 60_000.0) / 1000,
         on_new_context=_one_of(
             "on_new_context", _chosen(config.on_new_context, current.on_new_context, "queue"), ("queue", "interrupt")
         ),
@@ -182,7 +165,8 @@ def _chosen(value: T | UnsetType | None, current: T, default: T) -> T:
 
 def _check_voice(name: str | None, current: SessionSettings, info: ModelInfo) -> None:
     if name is not None and name != current.voice and name not in info.voice_names:
-        raise UnknownVoice(f"there is no voice {name[:80]!r}; GET /v1/audio/voices lists those of {info.name}")
+        words = f"there is no voice {name[:80]!r}; GET /v1/audio/voices lists those of {info.name}"
+        raise UnknownVoice(words, param="voice")
 
 
 def _language(name: str, info: ModelInfo) -> str:
@@ -192,7 +176,7 @@ def _language(name: str, info: ModelInfo) -> str:
     spoken = {primary_language(voice.language) for voice in info.voices} | set(info.languages)
     if primary not in spoken:
         raise InvalidConfig(
-            f"language: {info.name} has no voice for {printable(name)!r}; it speaks {', '.join(sorted(spoken))}"
+            f"{info.name} has no voice for {printable(name)!r}; it speaks {', '.join(sorted(spoken))}", param="language"
         )
     return printable(name)
 
@@ -203,10 +187,8 @@ def _format(name: str, rate_hz: int | None, info: ModelInfo) -> AudioFormat:
     )
 
 
-def _harmless(config: SessionConfig, info: ModelInfo) -> Iterator[str]:
-    """Fields that were sent and change nothing: what is heard is as good without them."""
-    if isinstance(config.model, str) and config.model != info.name:
-        yield "model"  # one model is loaded: `session.updated` says which
+def _without_effect(config: Configure, info: ModelInfo) -> Iterator[str]:
+    """Fields that the model does not have, without which the speech is as good."""
     for name, value in (
         ("seed", config.seed),
         ("temperature", config.temperature),
@@ -219,8 +201,8 @@ def _harmless(config: SessionConfig, info: ModelInfo) -> Iterator[str]:
             yield name
 
 
-def _refuse_unsupported(config: SessionConfig, info: ModelInfo) -> None:
-    """Fields without which something else would be heard than was asked for."""
+def _refuse_unsupported(config: Configure, info: ModelInfo) -> None:
+    """Fields without which the speech would not be what was asked for."""
     for name, value in (
         ("instructions", config.instructions),
         ("ref_audio", config.ref_audio),
@@ -229,22 +211,22 @@ def _refuse_unsupported(config: SessionConfig, info: ModelInfo) -> None:
         ("speaker_embedding", config.speaker_embedding),
     ):
         if value and not isinstance(value, UnsetType) and name not in info.fields:
-            raise InvalidConfig(f"{name}: {info.name} cannot follow it")
+            raise InvalidConfig(f"{info.name} does not support it", param=name)
     if isinstance(config.task_type, str) and config.task_type != info.task_type:
         kind = "no task types" if info.task_type is None else f"{info.task_type} only"
-        raise InvalidConfig(f"task_type: {info.name} has {kind}, got {printable(config.task_type)!r}")
+        raise InvalidConfig(f"{info.name} has {kind}, got {printable(config.task_type)!r}", param="task_type")
 
 
 def _granularity(name: str) -> Granularity:
     match name:
         case "sentence" | "clause" | "none":
             return name
-    raise InvalidConfig(f"split_granularity: must be sentence, clause or none, got {printable(name)!r}")
+    raise InvalidConfig(f"must be sentence, clause or none, got {printable(name)!r}", param="split_granularity")
 
 
 def _one_of(field: str, value: str, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
-        raise InvalidConfig(f"{field}: must be {' or '.join(allowed)}, got {printable(value)!r}")
+        raise InvalidConfig(f"must be {' or '.join(allowed)}, got {printable(value)!r}", param=field)
     return value
 
 
@@ -252,27 +234,29 @@ def _filters(names: Sequence[str]) -> frozenset[TextFilter]:
     known = {each.value for each in TextFilter}
     if unknown := [name for name in names if name not in known]:
         raise InvalidConfig(
-            f"text_filters: there is no {printable(unknown[0])!r}; there are {', '.join(sorted(known))}"
+            f"there is no {printable(unknown[0])!r}; there are {', '.join(sorted(known))}", param="text_filters"
         )
     return frozenset(TextFilter(name) for name in names)
 
 
-def _pronunciations(config: SessionConfig, current: SessionSettings, info: ModelInfo) -> Pronunciations:
+def _pronunciations(config: Configure, current: SessionSettings, info: ModelInfo) -> Pronunciations:
     chosen = _chosen(config.pronunciations, None, {})
     if chosen is None:
         return current.pronunciations
     pronunciations = Pronunciations(chosen)
     for word, ipa in pronunciations.ipa:
         if "pronunciations" not in info.fields:
-            raise InvalidConfig(f"pronunciations: {info.name} reads no IPA; spell {printable(word)!r} another way")
+            words = f"{info.name} reads no IPA; spell {printable(word)!r} another way"
+            raise InvalidConfig(words, param="pronunciations")
         if unknown := set(ipa) - info.ipa_symbols - {" "}:
             raise InvalidConfig(
-                f"pronunciations: {info.name} has no sound for {printable(min(unknown))!r} in {printable(ipa)!r}"
+                f"{info.name} has no sound for {printable(min(unknown))!r} in {printable(ipa)!r}",
+                param="pronunciations",
             )
     return pronunciations
 
 
-def _sampling(config: SessionConfig, current: Sampling) -> Sampling:
+def _sampling(config: Configure, current: Sampling) -> Sampling:
     return Sampling(
         seed=_optionally_between("seed", _chosen(config.seed, current.seed, None), 0, 2**63 - 1),
         temperature=_optionally_between(
@@ -298,23 +282,24 @@ class _Conditioning(TypedDict):
 
 
 def _conditioning(
-    config: SessionConfig, current: SessionSettings, reference: Reference | None, info: ModelInfo
+    config: Configure, current: SessionSettings, reference: Reference | None, info: ModelInfo
 ) -> _Conditioning:
-    """Whose voice, and in what manner."""
+    """The voice and its manner."""
     instructions = _chosen(config.instructions, current.instructions, None)
     if instructions is not None and len(instructions) > MAX_INSTRUCTION_CHARS:
-        raise InvalidConfig(f"instructions: at most {MAX_INSTRUCTION_CHARS} characters, got {len(instructions)}")
+        words = f"at most {MAX_INSTRUCTION_CHARS} characters, got {len(instructions)}"
+        raise InvalidConfig(words, param="instructions")
     ref_text = _chosen(config.ref_text, current.ref_text, None)
     x_vector_only = _chosen(config.x_vector_only_mode, current.x_vector_only_mode, False)
     if reference is not None:
         if uploaded_voice(config, info) is not None and not (ref_text or reference.text):
-            x_vector_only = True  # nobody has said what is said in it
+            x_vector_only = True  # its transcript is not known
         if not x_vector_only and not (ref_text or reference.text):
-            raise InvalidConfig("ref_text: say what is said in ref_audio, or set x_vector_only_mode")
+            raise InvalidConfig("give the transcript of ref_audio, or set x_vector_only_mode", param="ref_text")
         reference = replace(reference, text=ref_text or reference.text, x_vector_only=x_vector_only)
     embedding = _chosen(config.speaker_embedding, current.speaker_embedding, None)
     if embedding is not None and not all(math.isfinite(value) for value in embedding):
-        raise InvalidConfig("speaker_embedding: must be finite numbers")
+        raise InvalidConfig("must be finite numbers", param="speaker_embedding")
     return _Conditioning(
         instructions=instructions,
         reference=reference,
@@ -331,6 +316,6 @@ def _optionally_between(field: str, value: N | None, low: float, high: float) ->
 
 
 def _between(field: str, value: float, low: float, high: float) -> float:
-    if not low <= value <= high:  # so written, it also refuses NaN
-        raise InvalidConfig(f"{field}: must be from {low:g} to {high:g}, got {str(value)[:40]}")
+    if not low <= value <= high:  # also refuses NaN
+        raise InvalidConfig(f"must be from {low:g} to {high:g}, got {str(value)[:40]}", param=field)
     return value

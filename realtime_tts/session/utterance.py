@@ -1,82 +1,29 @@
-"""One utterance and its sentences: what each has sent so far, how its listener fared, and what was heard of it."""
+"""One utterance: the text intake from what the client writes to the sentences that the engine is asked for."""
 
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
-import numpy as np
-
-from realtime_tts.audio.encoder import Encoder, Packet, make_encoder
 from realtime_tts.audio.playout import PlayoutLedger
-from realtime_tts.engine.api import FinishReason, RequestFinished, Samples, SynthesisRequest, Word
-from realtime_tts.errors import RealtimeTTSError
-from realtime_tts.session.framing import FrameHeader
+from realtime_tts.engine.api import EngineCommand
+from realtime_tts.session.events import UtteranceDone, Warned
+from realtime_tts.session.playback_queue import PlaybackQueue
+from realtime_tts.session.request_builder import RequestBuilder, complete, extend
+from realtime_tts.session.sentence import SentenceState, audible_after
 from realtime_tts.session.settings import SessionSettings
 from realtime_tts.text.cleaner import TextCleaner
-from realtime_tts.text.pronunciations import Respelled
-from realtime_tts.text.splitter import Sentence, SentenceSplitter
+from realtime_tts.text.splitter import Sentence, SentenceSplitter, is_speakable
+from realtime_tts.text.unicode import printable
 
-AUDIBLE = 10 ** (-40 / 20)
-"""The first sample above -40 dBFS counts as audible: what lies below is a voice's breath and a model's noise."""
-
-
-@dataclass(frozen=True, slots=True)
-class SendStart:
-    """Becomes `audio.start`."""
-
-    job: "SentenceJob"
-
-
-@dataclass(frozen=True, slots=True)
-class SendWords:
-    """Becomes `audio.timestamps`."""
-
-    job: "SentenceJob"
-    words: tuple[Word, ...]
-    status: str = "ok"
-
-
-@dataclass(frozen=True, slots=True)
-class SendAudio:
-    """One binary frame.  `samples` and `duration_s` are what it holds of sound, at the wire's rate."""
-
-    job: "SentenceJob"
-    data: bytes
-    samples: int
-    duration_s: float
-    header: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class SendFailure:
-    """Becomes the `error` that says why a sentence has failed."""
-
-    job: "SentenceJob"
-    error: RealtimeTTSError
-
-
-@dataclass(frozen=True, slots=True)
-class SendSentenceDone:
-    """Becomes `audio.done` when its turn to be sent has come: its figures are those of what was sent before it."""
-
-    job: "SentenceJob"
-
-
-@dataclass(frozen=True, slots=True)
-class SendUtteranceDone:
-    """Becomes `session.done` when its turn to be sent has come."""
-
-    utterance: "Utterance"
-
-
-Sending: TypeAlias = SendStart | SendWords | SendAudio | SendFailure | SendSentenceDone
-"""What a sentence has sent."""
+BLOCK_CHARS = 4096
+"""Characters split into sentences at a time: 5 to 20 ms of work for sentences of one letter."""
+EARLY_WORDS = 3
+"""Words of a sentence before a model that reads ahead starts it: with fewer it would guess the intonation."""
 
 
 @dataclass(slots=True, eq=False)
 class Utterance:
-    """The text between two `input.done`, with the settings that were in force when it began."""
+    """The text up to a `Done`, with the settings that were in force at its beginning."""
 
     index: int
     context_id: str | None
@@ -84,20 +31,22 @@ class Utterance:
     settings: SessionSettings
     cleaner: TextCleaner
     splitter: SentenceSplitter
+    queue: PlaybackQueue
+    builder: RequestBuilder
     began_s: float
-    """When its first text came."""
+    """When its first text was received."""
     received: list[str] = field(default_factory=list)
     """Its text as the client sent it."""
     unread: str = ""
-    """Of that, what is not yet cut into sentences."""
+    """The part of it that is not yet split into sentences."""
     characters: int = 0
-    early: "SentenceJob | None" = None
-    """The sentence that is spoken although its end has not come."""
-    jobs: deque["SentenceJob"] = field(default_factory=deque)
-    """Sentences not yet wholly passed on, in the order of hearing."""
-    waiting: deque["SentenceJob"] = field(default_factory=deque)
-    """Of those, the ones not yet with the engine."""
-    begun: list["SentenceJob"] = field(default_factory=list)
+    early: SentenceState | None = None
+    """The sentence that was submitted before its end was received."""
+    sentences: deque[SentenceState] = field(default_factory=deque)
+    """Not yet wholly passed on, in playback order."""
+    waiting: deque[SentenceState] = field(default_factory=deque)
+    """Those of `sentences` that are not yet submitted."""
+    begun: list[SentenceState] = field(default_factory=list)
     """Sentences of which something was passed on."""
     total_sentences: int = 0
     complete: bool = False
@@ -112,214 +61,108 @@ class Utterance:
 
     @property
     def audio_s(self) -> float:
-        """Seconds of sound that were sent."""
-        return self.ledger.report().audio_s
+        """Seconds of audio sent."""
+        return self.ledger.audio_s
 
+    @property
+    def pending_chars(self) -> int:
+        """Received, and not yet part of a sentence."""
+        return self.splitter.pending_chars + len(self.unread)
 
-@dataclass(slots=True, eq=False)
-class SentenceJob:
-    """One sentence on its way: waiting, with the engine, being sent, done."""
+    # -- Text intake ---------------------------------------------------------------------------------------------------
 
-    index: int
-    sentence: Sentence
-    """Its offsets are those of the text as cleaned."""
-    sources: tuple[int, ...] | None
-    """For each character of the sentence, and its end, where it came from in the text as received; None where that
-    is the same."""
-    respelled: Respelled
-    utterance: Utterance
-    request: SynthesisRequest
-    model_rate_hz: int
-    tempo: float
-    opened_s: float
-    """When so much of its text had come that it could be spoken."""
-    closed_s: float
-    """When its text was complete; infinite before."""
-    gives_words: bool
-    """Whether the model says when each word is heard."""
-    held: list[Samples | tuple[Word, ...]] = field(default_factory=list)
-    """Sound and words that wait for their turn."""
-    words: list[Word] = field(default_factory=list)
-    finished: RequestFinished | None = None
-    started: bool = False
-    framed: bool = False
-    """Whether its frames begin with a header."""
-    start_sent: bool = False
-    done_sent: bool = False
-    told_text: str | None = None
-    """What its start said of it."""
-    ledger: PlayoutLedger = field(default_factory=PlayoutLedger)
-    wanted_s: float | None = None
-    """When it could first have been sent: its text complete, and everything before it routed."""
-    total_bytes: int = 0
-    samples: int = 0
-    """Sent, at the wire's rate."""
-    leading_silence_s: float | None = None
-    model_samples: int = 0
-    """Made, at the model's rate."""
-    routed_samples: int = 0
-    """Of those, the ones that the engine was told were sent."""
-    heard_from: list[tuple[float, float]] = field(default_factory=list)
-    """[begin, end) of each stretch in which the listener plays it without a gap, by the clock."""
-    _encoder: Encoder | None = None
-    """Made when the sentence is sent: a resampler holds 50 kB, and tens of thousands of sentences may be waiting."""
-    _packed: int = 0
-    _packed_samples: int = 0
+    def push(self, text: str, now_s: float) -> Iterator[EngineCommand | Warned]:
+        """Takes more text in, and splits a first block of it."""
+        self.received.append(text)
+        self.characters += len(text)
+        self.unread += text
+        yield from self.read_block(now_s)
 
-    # -- On the way out ------------------------------------------------------------------------------------------------
+    def read_block(self, now_s: float) -> Iterator[EngineCommand | Warned]:
+        """Splits some more of a long text: all of it at once would delay all other sessions."""
+        block, self.unread = self.unread[:BLOCK_CHARS], self.unread[BLOCK_CHARS:]
+        yield from self._on_sentences(self.splitter.push(self.cleaner.push(block)), now_s)
+        if self.builder.reads_ahead and not self.unread:
+            yield from self._on_beginning(now_s)
 
-    def pass_on(self, *, framed: bool) -> Iterator[Sending]:
-        """Sends what is held; only called when it is this sentence's turn."""
-        held, self.held = self.held, []
-        for each in held:
-            yield from self._start(framed=framed)
-            if isinstance(each, tuple):
-                yield SendWords(self, each)
-                continue
-            self._look_for_sound(each)
-            self.model_samples += len(each)
-            for packet in self._make_encoder().encode(each):
-                yield self._audio(packet)
+    def flush(self, now_s: float) -> Iterator[EngineCommand | Warned]:
+        """Makes sentences of all that is buffered."""
+        while self.unread:
+            yield from self.read_block(now_s)
+        sentences = self.splitter.push(self.cleaner.flush())
+        sentences += self.splitter.flush()
+        yield from self._on_sentences(sentences, now_s)
 
-    def end(self, *, framed: bool) -> Iterator[Sending]:
-        """The rest of the sound, and how it ended: every `audio.start` has its `audio.done`."""
-        assert self.finished is not None
-        error = self.finished.error
-        yield from self._start(framed=framed)
-        if self.asks_words and self.gives_words and not self.words and error is None:
-            yield SendWords(self, (), "failed")
-        # A whole file that lacks its end would look complete, so a failed one is not sent at all.
-        if self.utterance.settings.stream_audio or self.finished.reason is not FinishReason.ERROR:
-            packets = self._make_encoder().flush()
-            if self.framed and not packets:
-                packets = [Packet(b"", 0)]  # no sound is left, but the frame that is marked as the last
-            for left, packet in zip(range(len(packets), 0, -1), packets, strict=True):
-                yield self._audio(packet, last=left == 1)
-        if error is not None:
-            yield SendFailure(self, error)
-        yield SendSentenceDone(self)
+    def finish(self, now_s: float) -> Iterator[EngineCommand | Warned]:
+        """No more text follows."""
+        self.complete = True
+        yield from self.flush(now_s)
 
-    def _start(self, *, framed: bool) -> Iterator[Sending]:
-        if self.started:
+    def _on_sentences(self, sentences: list[Sentence], now_s: float) -> Iterator[EngineCommand | Warned]:
+        if self.early is not None and sentences:
+            yield complete(self.early, sentences[0], now_s)
+            self.early, end = None, sentences[0].end
+            sentences = sentences[1:]
+            self.cleaner.forget(end)
+        for sentence in sentences:
+            if is_speakable(sentence.text):
+                self._enqueue(self.builder.build(self, sentence, now_s))
+        if sentences:
+            self.cleaner.forget(sentences[-1].end)
+        # One warning for all: a single message can contain tens of thousands of lines without a word.
+        if wordless := [sentence for sentence in sentences if not is_speakable(sentence.text)]:
+            more = f" and {len(wordless) - 1} more like it" if len(wordless) > 1 else ""
+            message = f"there are no words in {printable(wordless[0].text[:80])!r}{more}: skipped"
+            yield Warned("nothing_to_speak", message, self.index, self.context_id)
+        yield from self.queue.submit_next()
+
+    def _on_beginning(self, now_s: float) -> Iterator[EngineCommand]:
+        """For a model that reads ahead: submits the sentence whose end has not been received."""
+        beginning = self.splitter.beginning
+        if beginning is None or self.settings.pronunciations.words or not self.settings.stream_audio:
             return
-        self.started = True
-        self.framed = framed
-        self.utterance.begun.append(self)
-        yield SendStart(self)
-        if self.asks_words and not self.gives_words:
-            yield SendWords(self, (), "unsupported")
+        if self.early is not None:
+            yield from extend(self.early, beginning)
+            return
+        enough = len(beginning.text.split()) >= EARLY_WORDS and is_speakable(beginning.text)
+        if enough and self.queue.has_room(self):
+            self.early = self.builder.build(self, beginning, now_s, is_complete=False)
+            self._enqueue(self.early)
+            yield from self.queue.submit_next()
 
-    def _make_encoder(self) -> Encoder:
-        if self._encoder is None:
-            settings = self.utterance.settings
-            self._encoder = make_encoder(
-                settings.format, self.model_rate_hz, streaming=settings.stream_audio, tempo=self.tempo
-            )
-        return self._encoder
+    def _enqueue(self, sentence: SentenceState) -> None:
+        self.total_sentences += 1
+        self.queue.add(sentence)
 
-    def _audio(self, packet: Packet, *, last: bool = False) -> SendAudio:
-        header = b""
-        if self.framed:
-            number = self.utterance.context_number
-            header = FrameHeader(number, self.index, self._packed, self._packed_samples, last=last).pack()
-        self._packed += 1
-        self._packed_samples += packet.samples
-        duration_s = self.utterance.settings.format.seconds(packet.samples)
-        return SendAudio(self, packet.data, packet.samples, duration_s, header)
+    # -- Delivery ------------------------------------------------------------------------------------------------------
 
-    def _look_for_sound(self, samples: Samples) -> None:
-        if self.leading_silence_s is None and (loud := np.flatnonzero(np.abs(samples) > AUDIBLE)).size:
-            self.leading_silence_s = (self.model_samples + int(loud[0])) / self.model_rate_hz / self.tempo
+    def on_audible(self, leading_silence_s: float | None) -> None:
+        """Audio of a sentence that begins with `leading_silence_s` was sent; None while it is all silence."""
+        if self.ttfa_s is None and leading_silence_s is not None:
+            ttfp_s = self.ledger.report(started_at_s=self.began_s).ttfp_s
+            self.ttfa_s = audible_after(ttfp_s, leading_silence_s)
 
-    # -- Sent ----------------------------------------------------------------------------------------------------------
-
-    def on_sent(self, audio: SendAudio, now_s: float, hearing_until_s: float | None) -> int:
-        """Moves the clocks of this sentence and of its utterance: `audio` went to the socket at `now_s`.
-
-        Until `hearing_until_s` the listener hears what was sent before.  Returns the samples at the model's rate that
-        are sent with it.
-        """
-        self.total_bytes += len(audio.data)
-        self.samples += audio.samples
-        if not audio.samples:
-            return 0
-        utterance = self.utterance
-        playout_end_s = utterance.ledger.playout_end_s
-        # The listener had run dry before this sentence's text was complete: that wait is the text's, not ours.
-        starved = playout_end_s is not None and self.closed_s > playout_end_s
-        own_end_s = self.ledger.playout_end_s
-        self.ledger.record(
-            arrived_at_s=now_s,
-            duration_s=audio.duration_s,
-            text_starved=own_end_s is not None and self.closed_s > own_end_s,
-            hearing_until_s=hearing_until_s,
-        )
-        utterance.ledger.record(
-            arrived_at_s=now_s,
-            duration_s=audio.duration_s,
-            text_starved=starved,
-            hearing_until_s=hearing_until_s,
-        )
-        if utterance.ttfa_s is None:
-            ttfp_s = utterance.ledger.report(started_at_s=utterance.began_s).ttfp_s
-            utterance.ttfa_s = audible_after(ttfp_s, self.leading_silence_s)
-        self._note_hearing(max(now_s, hearing_until_s or now_s), audio.duration_s)
-        sent = round(self.samples / utterance.settings.format.sample_rate_hz * self.model_rate_hz * self.tempo)
-        return self._route(min(sent, self.model_samples))
-
-    def on_done_sent(self) -> int:
-        """Nothing more of it will be sent; returns the samples that the engine was not yet told of."""
-        self._encoder = None
-        return self._route(self.model_samples)
-
-    def _route(self, upto: int) -> int:
-        newly = max(0, upto - self.routed_samples)
-        self.routed_samples += newly
-        return newly
-
-    def _note_hearing(self, begin_s: float, duration_s: float) -> None:
-        if self.heard_from and begin_s - self.heard_from[-1][1] < 1e-6:
-            self.heard_from[-1] = (self.heard_from[-1][0], self.heard_from[-1][1] + duration_s)
-        else:
-            self.heard_from.append((begin_s, begin_s + duration_s))
-
-    def audio_s(self) -> float:
-        """Seconds of its sound that were sent."""
-        return sum(end - begin for begin, end in self.heard_from)
+    def cancel(self) -> None:
+        self.cancelled = self.complete = True
+        self.sentences.clear()
+        self.waiting.clear()
 
     def played_s(self, at_s: float) -> float:
-        """Seconds of its sound that the listener has heard by `at_s`, who plays everything as soon as it comes."""
-        return sum(min(max(at_s - begin, 0.0), end - begin) for begin, end in self.heard_from)
+        """Seconds of it that a listener who plays all on arrival has played by `at_s`."""
+        return sum(sentence.played_s(at_s) for sentence in self.begun)
 
-    # -- Text ----------------------------------------------------------------------------------------------------------
-
-    @property
-    def asks_words(self) -> bool:
-        return self.utterance.settings.word_timestamps
-
-    @property
-    def pre_skip_samples(self) -> int:
-        """Decoded samples to be dropped at the start."""
-        return self._make_encoder().pre_skip_samples
-
-    @property
-    def text_span(self) -> tuple[int, int]:
-        """In the text of the utterance as received."""
-        return self.source(0), self.source(len(self.sentence.text))
-
-    def source(self, offset: int) -> int:
-        """Where the character at `offset` of the sentence came from in the text as received."""
-        if offset >= len(self.sentence.text):
-            return self.sentence.end if self.sources is None else self.sources[-1]
-        if self.sources is None:
-            return min(self.sentence.start + offset, self.sentence.end)
-        return self.sources[offset]
-
-    def word_span(self, word: Word) -> tuple[int, int]:
-        """A word of the request, as characters of the sentence."""
-        return self.respelled.source(word.start), self.respelled.source_end(word.end)
-
-
-def audible_after(ttfp_s: float | None, leading_silence_s: float | None) -> float | None:
-    """Time to first audible sample: that to the first packet, and the silence it begins with."""
-    return None if ttfp_s is None or leading_silence_s is None else ttfp_s + leading_silence_s
+    def done_event(self) -> UtteranceDone:
+        report = self.ledger.report(started_at_s=self.began_s)
+        threshold_s = self.settings.continuity_threshold_s
+        begun = sum(sentence.start_sent for sentence in self.begun)
+        return UtteranceDone(
+            utterance_index=self.index,
+            context_id=self.context_id,
+            total_sentences=begun if self.cancelled else self.total_sentences,
+            cancelled=self.cancelled,
+            characters=self.characters,
+            report=report,
+            ttfa_s=self.ttfa_s,
+            continuity_ok=report.continuity_ok(threshold_s),
+            continuity_threshold_s=threshold_s,
+        )

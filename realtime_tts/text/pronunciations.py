@@ -64,11 +64,11 @@ class Pronunciations:
     def __init__(self, words: Mapping[str, str]) -> None:
         """Raises `InvalidConfig` for what is empty, too long, too many, or holds control characters."""
         if len(words) > MAX_WORDS:
-            raise InvalidConfig(f"pronunciations: at most {MAX_WORDS} words, got {len(words)}")
+            raise InvalidConfig(f"at most {MAX_WORDS} words, got {len(words)}", param="pronunciations")
         self.words = {_checked(word, "word"): _checked(said, "pronunciation") for word, said in words.items()}
         for word, said in self.words.items():
             if _is_ipa(said) and not said[1:-1].strip():
-                raise InvalidConfig(f"pronunciations: there is no IPA between the slashes for {_shown(word)}")
+                raise InvalidConfig(f"there is no IPA between the slashes for {_shown(word)}", param="pronunciations")
         self._by_folded: dict[str, list[str]] = {}
         for word in self.words:
             self._by_folded.setdefault(_folded(word), []).append(word)
@@ -144,13 +144,13 @@ class Pronunciations:
 
 def _checked(value: object, what: str) -> str:
     if not isinstance(value, str):
-        raise InvalidConfig(f"pronunciations: each {what} must be a string, got {type(value).__name__}")
+        raise InvalidConfig(f"each {what} must be a string, got {type(value).__name__}", param="pronunciations")
     if not value.strip():
-        raise InvalidConfig(f"pronunciations: a {what} is empty")
+        raise InvalidConfig(f"a {what} is empty", param="pronunciations")
     if len(value) > MAX_CHARS:
-        raise InvalidConfig(f"pronunciations: a {what} has at most {MAX_CHARS} characters, got {len(value)}")
+        raise InvalidConfig(f"a {what} has at most {MAX_CHARS} characters, got {len(value)}", param="pronunciations")
     if any(unicodedata.category(char) == "Cc" for char in value):
-        raise InvalidConfig(f"pronunciations: control characters in the {what} {_shown(value)}")
+        raise InvalidConfig(f"control characters in the {what} {_shown(value)}", param="pronunciations")
     return _spaced(value.strip())
 
 

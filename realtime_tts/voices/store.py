@@ -23,8 +23,8 @@ from realtime_tts.audio.pcm import Float32
 from realtime_tts.audio.resample import StreamingResampler
 from realtime_tts.engine.api import Reference
 from realtime_tts.errors import InvalidConfig, UnknownVoice, VoiceExists, VoiceStoreFull
-from realtime_tts.session.messages import printable
 from realtime_tts.session.settings import VOICE_SCHEME
+from realtime_tts.text.unicode import printable
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ class VoiceStore:
             if self.find(name) is not voice:
                 raise _unknown(name) from None  # removed just now
             log.error("the uploaded voice %s cannot be read: %s", voice.name, error)
-            raise InvalidConfig(f"voice: the recording of {voice.name} is damaged; upload it again") from None
+            raise InvalidConfig(f"the recording of {voice.name} is damaged; upload it again", param="voice") from None
         return Reference(voice.sha256, samples, rate_hz, voice.ref_text, x_vector_only=voice.ref_text is None)
 
     # -- Checks --------------------------------------------------------------------------------------------------------
@@ -159,16 +159,18 @@ class VoiceStore:
 
     def _check_name(self, name: str) -> None:
         if not _NAME.fullmatch(name):
-            raise InvalidConfig("name: 1 to 64 of the letters a-z and A-Z, digits, - and _, no sign first")
+            raise InvalidConfig("1 to 64 of the letters a-z and A-Z, digits, - and _, no sign first", param="name")
         if name.lower() in self._reserved:
-            raise VoiceExists(f"name: {name} is one of the model's own voices")
+            raise VoiceExists(f"{name} is one of the model's own voices", param="name")
 
     def _check_texts(self, consent: str, ref_text: str | None) -> None:
         if consent.strip().lower() in ("", "false", "no", "none", "null", "0"):
-            raise InvalidConfig("consent: say who has agreed to the use of this voice; without it, none is kept")
+            raise InvalidConfig(
+                "say who has agreed to the use of this voice; without it, none is kept", param="consent"
+            )
         for field, text in (("consent", consent), ("ref_text", ref_text or "")):
             if len(text) > self.limits.max_text_chars:
-                raise InvalidConfig(f"{field}: at most {self.limits.max_text_chars} characters, got {len(text)}")
+                raise InvalidConfig(f"at most {self.limits.max_text_chars} characters, got {len(text)}", param=field)
             if any("\ud800" <= character <= "\udfff" for character in text):
                 raise InvalidConfig(f"{field}: is not valid Unicode")
 
@@ -184,7 +186,7 @@ class VoiceStore:
 
     def _check_room(self, voice: StoredVoice) -> None:
         if voice.name.lower() in self._voices or self._metadata_path(voice.name).exists():
-            raise VoiceExists(f"name: there is a voice {voice.name} already; delete it first")
+            raise VoiceExists(f"there is a voice {voice.name} already; delete it first", param="name")
         if len(self._voices) >= self.limits.max_voices:
             raise VoiceStoreFull(f"there are {len(self._voices)} uploaded voices, and no more may be; delete one first")
         total_bytes = sum(each.size_bytes for each in self._voices.values())
@@ -295,7 +297,7 @@ class References:
 
 
 def _unknown(name: str) -> UnknownVoice:
-    return UnknownVoice(f"voice: there is no uploaded voice {printable(name[:80])!r}")
+    return UnknownVoice(f"there is no uploaded voice {printable(name[:80])!r}", param="voice")
 
 
 def _wav(samples: Float32) -> bytes:

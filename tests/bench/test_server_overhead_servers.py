@@ -8,7 +8,7 @@ from websockets.asyncio.client import connect
 
 from bench.server_overhead_servers import CHUNKS, bare_aiohttp, chunks, frame, ours, packets_of, raw, upgraded
 from realtime_tts.audio.format import Encoding
-from realtime_tts.session.protocol import STREAM_PATH
+from realtime_tts.frontends.native.messages import STREAM_PATH
 
 WISH = (
     '{"type":"session.config","response_format":"pcm","stream_audio":true}',

@@ -5,7 +5,7 @@ import pytest
 
 from bench.summary import Status
 from bench.take import Take, silent_samples
-from realtime_tts.session.messages import (
+from realtime_tts.frontends.native.messages import (
     AnyServerMessage,
     AudioDone,
     AudioStart,

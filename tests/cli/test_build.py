@@ -36,9 +36,9 @@ from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.scheduling.policy import SCHEDULERS
 from realtime_tts.errors import CannotListen, InvalidConfig, ModelNotUsable, OperatorError
+from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.server import auth
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.protocol import STREAM_PATH
 
 TONE = ModelSection(name="tone")
 KEY = "rtts_" + "k" * 40

@@ -20,9 +20,9 @@ from realtime_tts import __version__
 from realtime_tts.audio.pcm import pcm_bytes
 from realtime_tts.cli import main as cli
 from realtime_tts.config.schema import ServerConfig
+from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.server.auth import KeyStore
 from realtime_tts.server.rate_limit import QuotaLimits
-from realtime_tts.session.protocol import STREAM_PATH
 from tests.fakes import spoken
 
 COMMANDS = ("serve", "say", "voices", "doctor", "config", "key")

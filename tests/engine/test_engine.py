@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realtime_tts.clock import VirtualClock
-from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished
+from realtime_tts.engine.api import (
+    AudioReady,
+    AudioSent,
+    Cancel,
+    EndStream,
+    Extend,
+    FinishReason,
+    RequestFinished,
+    Submit,
+)
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
@@ -41,7 +50,7 @@ def test_streamed_audio_is_the_whole_audio_for_every_request(texts: list[str], m
     engine, events = make_engine(model)
     requests = [request(i, text) for i, text in enumerate(texts)]
     for each in requests:
-        engine.submit(each)
+        engine.handle(Submit(each))
     run_to_end(engine)
     for each in requests:
         assert np.array_equal(np.concatenate(samples_of(events, each.request_id)), tone.render(each))
@@ -61,13 +70,13 @@ def test_a_cancel_at_any_moment_frees_everything_and_harms_nobody(data: st.DataO
     engine, events = make_engine(model, executor=executor)
     requests = [request(i, "x" * (5 + 9 * i)) for i in range(4)]
     for each in requests:
-        engine.submit(each)
+        engine.handle(Submit(each))
     victims = data.draw(st.sets(st.integers(0, 3), min_size=1))
     moments = {victim: data.draw(st.integers(0, 60)) for victim in victims}
     for moment in range(400):
         for victim, at in moments.items():
             if at == moment:
-                engine.cancel(f"r{victim}")
+                engine.handle(Cancel(f"r{victim}"))
         if data.draw(st.booleans()):
             executor.run_all()
         if not engine.step() and not executor.held:
@@ -91,12 +100,12 @@ def test_a_stage_that_raises_fails_its_own_requests_only(stage: str) -> None:
     inner = tone.build(max_batch=1)
     engine, events = make_engine(wrapped(inner, stage, raises_for("bad")))
     for number, text in enumerate(["good", "bad", "fine"]):
-        engine.submit(request(number, text))
+        engine.handle(Submit(request(number, text)))
     run_to_end(engine)
     assert [ends_of(events, f"r{i}")[0].reason for i in range(3)] == ["complete", "error", "complete"]
     assert isinstance(ends_of(events, "r1")[0].error, SynthesisFailed)
     assert slots(inner) == 0
-    engine.submit(request(9, "again"))
+    engine.handle(Submit(request(9, "again")))
     run_to_end(engine)
     assert ends_of(events, "r9")[0].reason is FinishReason.COMPLETE
 
@@ -104,7 +113,7 @@ def test_a_stage_that_raises_fails_its_own_requests_only(stage: str) -> None:
 def test_a_stage_that_hangs_fails_its_requests_and_readiness_until_it_comes_back() -> None:
     model, executor, clock = tone.build(), HeldExecutor(), VirtualClock()
     engine, events = make_engine(model, executor=executor, clock=clock)
-    engine.submit(request(0))
+    engine.handle(Submit(request(0)))
     engine.step()
     clock.advance(29.9)
     engine.step()
@@ -115,14 +124,14 @@ def test_a_stage_that_hangs_fails_its_requests_and_readiness_until_it_comes_back
     assert not engine.status().ready
     assert "talker" in engine.status().reason
     assert isinstance(ends_of(events, "r0")[0].error, SynthesisFailed)
-    engine.submit(request(1))
+    engine.handle(Submit(request(1)))
     engine.step()
     assert isinstance(ends_of(events, "r1")[0].error, EngineUnavailable)
     executor.run_all()
     run_to_end_held(engine, executor)
     assert engine.status().ready
     assert slots(model) == 0
-    engine.submit(request(2))
+    engine.handle(Submit(request(2)))
     run_to_end_held(engine, executor)
     assert ends_of(events, "r2")[0].reason is FinishReason.COMPLETE
 
@@ -130,7 +139,7 @@ def test_a_stage_that_hangs_fails_its_requests_and_readiness_until_it_comes_back
 def test_one_request_too_many_is_refused_before_any_audio_and_the_others_go_on() -> None:
     engine, events = make_engine(tone.build(), executor=HeldExecutor(), config=EngineConfig(max_requests=2))
     for number in range(3):
-        engine.submit(request(number))
+        engine.handle(Submit(request(number)))
     engine.step()
     assert [type(end.error) for end in ends_of(events, "r2")] == [Overloaded]
     assert engine.status().active_requests == 2
@@ -142,7 +151,7 @@ def test_wrong_sample_counts_from_a_model_never_reach_a_listener() -> None:
     assert isinstance(code2wav, tone.Code2Wav)
     code2wav._decode = lambda row: StageOutput(np.zeros(7, np.float32))  # type: ignore[method-assign]
     engine, events = make_engine(model)
-    engine.submit(request(0))
+    engine.handle(Submit(request(0)))
     run_to_end(engine)
     assert samples_of(events, "r0") == []
     assert ends_of(events, "r0")[0].reason is FinishReason.ERROR
@@ -153,7 +162,7 @@ def test_metrics_tell_queue_work_and_audio_apart() -> None:
     clock = VirtualClock()
     model = tone.build(costs=tone.ToneCosts(a0_s=0.01, a1_s=0.02), wait_s=clock.advance)
     engine, events = make_engine(model, clock=clock, config=EngineConfig(scheduler="policy_c"))
-    engine.submit(request(0, "x" * 50))  # 40 frames: chunks of 2, 25, and the last 13
+    engine.handle(Submit(request(0, "x" * 50)))  # 40 frames: chunks of 2, 25, and the last 13
     clock.advance(1.0)
     run_to_end(engine)
     metrics = ends_of(events, "r0")[0].metrics
@@ -170,26 +179,26 @@ def test_a_client_who_does_not_read_stops_its_own_generation_and_no_other_s() ->
     model = tone.build()
     engine, events = make_engine(model, config=EngineConfig(max_unrouted_s=2.0))
     stalled, reader = request(0, "x" * 500), request(1, "x" * 500)
-    engine.submit(stalled)
-    engine.submit(reader)
+    engine.handle(Submit(stalled))
+    engine.handle(Submit(reader))
     while engine.step():
         for event in events:
             if isinstance(event, AudioReady) and event.request_id == "r1":
-                engine.routed("r1", samples=len(event.samples), playout_end_s=0.0)
+                engine.handle(AudioSent("r1", len(event.samples), lead_s=0.0))
         events[:] = [event for event in events if not isinstance(event, AudioReady)]
     assert ends_of(events, "r1")[0].reason is FinishReason.COMPLETE
     assert not ends_of(events, "r0")
     state = engine._roster.requests["r0"]
     assert state.samples_out <= (2.0 + 2.0) * tone.SAMPLE_RATE_HZ  # the limit, and a chunk
     assert state.source.output.count <= state.decoder.consumed + 51  # the credit, and a step
-    engine.end_stream("s0")
+    engine.handle(EndStream("s0"))
     engine.step()
     assert slots(model) == 0
 
 
 def test_what_is_sent_as_a_whole_may_pile_up_unsent_until_it_is_whole() -> None:
     engine, events = make_engine(tone.build(), config=EngineConfig(max_unrouted_s=2.0))
-    engine.submit(dataclasses.replace(request(0, "x" * 300), streamed=False))
+    engine.handle(Submit(dataclasses.replace(request(0, "x" * 300), streamed=False)))
     run_to_end(engine)
     assert ends_of(events, "r0")[0].reason is FinishReason.COMPLETE
 
@@ -199,7 +208,7 @@ def test_what_is_sent_as_a_whole_may_pile_up_unsent_until_it_is_whole() -> None:
 def test_any_initial_chunk_that_a_client_may_wish_for_comes_to_its_end(frames: int, scheduler: str) -> None:
     """Larger ones than the usual credit too: the frame stage must be let on until the first chunk is there."""
     engine, events = make_engine(tone.build(), config=EngineConfig(scheduler=scheduler))
-    engine.submit(dataclasses.replace(request(0, "x" * 300), initial_codec_chunk_frames=frames, streamed=False))
+    engine.handle(Submit(dataclasses.replace(request(0, "x" * 300), initial_codec_chunk_frames=frames, streamed=False)))
     run_to_end(engine)
     (end,) = ends_of(events, "r0")
     assert end.reason is FinishReason.COMPLETE
@@ -218,9 +227,9 @@ def test_no_more_requests_begin_than_the_model_has_slots_for() -> None:
 
     engine, events = make_engine(wrapped(model, "code2wav", count), config=EngineConfig(scheduler="policy_c"))
     for number in range(7):
-        engine.submit(request(number))
+        engine.handle(Submit(request(number)))
     engine.step()
-    engine.cancel("r0")
+    engine.handle(Cancel("r0"))
     run_to_end(engine)
     ends = [event.reason for event in events if isinstance(event, RequestFinished)]
     assert sorted(ends) == [FinishReason.CANCELLED] + [FinishReason.COMPLETE] * 6
@@ -237,7 +246,7 @@ def test_a_request_that_waits_for_its_text_costs_nothing_and_goes_on_when_it_com
 
     engine, events = make_engine(wrapped(tone.build(reads_ahead=True), "talker", count))
     whole = request(0, "This is the whole text of it.")
-    engine.submit(dataclasses.replace(whole, text=whole.text[:11], text_complete=False))
+    engine.handle(Submit(dataclasses.replace(whole, text=whole.text[:11], text_complete=False)))
     while engine.step():
         pass
     assert not any(isinstance(event, RequestFinished) for event in events)
@@ -245,9 +254,9 @@ def test_a_request_that_waits_for_its_text_costs_nothing_and_goes_on_when_it_com
     for _ in range(20):
         engine.step()
     assert launches == launched, "it is not asked again and again"
-    engine.extend("r0", whole.text[11:20], complete=False)
-    engine.extend("unknown", "text", complete=True)
-    engine.extend("r0", whole.text[20:], complete=True)
+    engine.handle(Extend("r0", whole.text[11:20], False))
+    engine.handle(Extend("unknown", "text", True))
+    engine.handle(Extend("r0", whole.text[20:], True))
     run_to_end(engine)
     assert np.array_equal(np.concatenate([e.samples for e in events if isinstance(e, AudioReady)]), tone.render(whole))
 
@@ -256,9 +265,9 @@ def test_text_that_comes_while_a_step_runs_is_not_overlooked() -> None:
     executor = HeldExecutor()
     engine, events = make_engine(tone.build(reads_ahead=True), executor=executor)
     whole = request(0, "Short text.")
-    engine.submit(dataclasses.replace(whole, text="S", text_complete=False))
+    engine.handle(Submit(dataclasses.replace(whole, text="S", text_complete=False)))
     engine.step()
-    engine.extend("r0", whole.text[1:], complete=True)  # the step that runs has not seen it, and will say: starved
+    engine.handle(Extend("r0", whole.text[1:], True))  # the step that runs has not seen it, and will say: starved
     for _ in range(100):
         executor.run_all()
         engine.step()
@@ -268,11 +277,11 @@ def test_text_that_comes_while_a_step_runs_is_not_overlooked() -> None:
 def test_a_request_that_waits_for_its_text_can_be_cancelled() -> None:
     model = tone.build(reads_ahead=True)
     engine, events = make_engine(model)
-    engine.submit(dataclasses.replace(request(0), text="Hel", text_complete=False))
+    engine.handle(Submit(dataclasses.replace(request(0), text="Hel", text_complete=False)))
     while engine.step():
         pass
-    engine.cancel("r0")
-    engine.extend("r0", "lo.", complete=True)
+    engine.handle(Cancel("r0"))
+    engine.handle(Extend("r0", "lo.", True))
     engine.step()
     assert [event.reason for event in events if isinstance(event, RequestFinished)] == [FinishReason.CANCELLED]
     assert slots(model) == 0
@@ -307,7 +316,7 @@ def test_silence_that_a_model_begins_with_is_not_played_where_it_is_one(
 ) -> None:
     engine, events = make_engine(silent_model(silent, quiet))
     asked = dataclasses.replace(request(0, "x" * 60), initial_codec_chunk_frames=wish)
-    engine.submit(asked)
+    engine.handle(Submit(asked))
     run_to_end(engine)
     whole = tone.render(asked)
     whole[: quiet * 1920] *= 1e-6
@@ -323,7 +332,7 @@ def test_silence_that_a_model_begins_with_is_not_played_where_it_is_one(
 @pytest.mark.parametrize("text", ["x", "xx", "x" * 3])
 def test_speech_that_is_all_silence_is_played_to_its_last_frame(text: str) -> None:
     engine, events = make_engine(silent_model(2, 100))
-    engine.submit(request(0, text))
+    engine.handle(Submit(request(0, text)))
     run_to_end(engine)
     frames = len(tone.render(request(0, text))) // 1920
     assert len(np.concatenate(samples_of(events, "r0"))) == 1920 * (frames - min(2, frames - 1))
@@ -334,7 +343,7 @@ def test_speech_that_is_all_silence_is_played_to_its_last_frame(text: str) -> No
 @pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
 def test_any_first_chunk_comes_to_its_end_with_silence_before_it(frames: int, scheduler: str) -> None:
     engine, events = make_engine(silent_model(2, 2), config=EngineConfig(scheduler=scheduler))
-    engine.submit(dataclasses.replace(request(0, "x" * 300), initial_codec_chunk_frames=frames, streamed=False))
+    engine.handle(Submit(dataclasses.replace(request(0, "x" * 300), initial_codec_chunk_frames=frames, streamed=False)))
     run_to_end(engine)
     assert ends_of(events, "r0")[0].reason is FinishReason.COMPLETE
     assert len(samples_of(events, "r0")[0]) == min(frames, 238) * 1920
@@ -343,7 +352,7 @@ def test_any_first_chunk_comes_to_its_end_with_silence_before_it(frames: int, sc
 def test_what_is_not_played_is_no_lead() -> None:
     model, executor = silent_model(2, 2), HeldExecutor()
     engine, events = make_engine(model, executor=executor)
-    engine.submit(request(0, "x" * 40, stream="s"))
+    engine.handle(Submit(request(0, "x" * 40, stream="s")))
     while not samples_of(events, "r0"):
         executor.run_all()
         engine.step()
@@ -391,7 +400,7 @@ def breaking(after_frames: int, failures: int = 1) -> Model:
 def test_speech_that_broke_off_before_any_of_it_was_decoded_is_made_anew(after_frames: int, failures: int) -> None:
     engine, events = make_engine(breaking(after_frames, failures))
     whole = dataclasses.replace(request(0, "x" * 60), initial_codec_chunk_frames=20)
-    engine.submit(whole)
+    engine.handle(Submit(whole))
     run_to_end(engine)
     assert np.array_equal(np.concatenate(samples_of(events, "r0")), tone.render(whole))
     (end,) = ends_of(events, "r0")
@@ -401,7 +410,7 @@ def test_speech_that_broke_off_before_any_of_it_was_decoded_is_made_anew(after_f
 @pytest.mark.parametrize("after_frames", [5, 20])
 def test_speech_that_broke_off_later_is_truncated(after_frames: int) -> None:
     engine, events = make_engine(breaking(after_frames))
-    engine.submit(dataclasses.replace(request(0, "x" * 60), initial_codec_chunk_frames=2))
+    engine.handle(Submit(dataclasses.replace(request(0, "x" * 60), initial_codec_chunk_frames=2)))
     run_to_end(engine)
     assert len(np.concatenate(samples_of(events, "r0"))) == after_frames * 1920
     assert ends_of(events, "r0")[0].reason is FinishReason.TRUNCATED
@@ -410,7 +419,7 @@ def test_speech_that_broke_off_later_is_truncated(after_frames: int) -> None:
 def test_a_decode_that_has_begun_while_speech_broke_off_keeps_it() -> None:
     executor = HeldExecutor()
     engine, events = make_engine(breaking(3), executor=executor)
-    engine.submit(dataclasses.replace(request(0, "x" * 60), initial_codec_chunk_frames=2))
+    engine.handle(Submit(dataclasses.replace(request(0, "x" * 60), initial_codec_chunk_frames=2)))
     for _ in range(2):
         engine.step()
         executor.run_all()
@@ -482,7 +491,7 @@ def test_what_a_decode_costs_is_learnt_by_what_it_did() -> None:
     model = dataclasses.replace(model, stages=(model.stages[0], SkipsSilence(clock)), chunk_plan=plan)
     engine, _events = make_engine(model, clock=clock, config=EngineConfig(max_wait_s=None))
     for number in range(60):
-        engine.submit(request(number, "x" * (3 + 5 * (number % 12))))
+        engine.handle(Submit(request(number, "x" * (3 + 5 * (number % 12)))))
         run_to_end(engine)
     costs = engine.status().costs
     assert costs is not None
@@ -495,7 +504,7 @@ def test_reading_a_prompt_is_not_learnt_as_the_cost_of_a_step() -> None:
     model = dataclasses.replace(model, stages=(ReadsFirst(model.stages[0], clock), model.stages[1]))
     engine, _events = make_engine(model, clock=clock, config=EngineConfig(max_wait_s=None))
     for number in range(40):
-        engine.submit(request(number, "x" * 12))
+        engine.handle(Submit(request(number, "x" * 12)))
         run_to_end(engine)
     costs = engine.status().costs
     assert costs is not None

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realtime_tts.clock import VirtualClock
+from realtime_tts.engine.api import Cancel, Submit
 from realtime_tts.engine.engine import Engine
 from realtime_tts.engine.executors.thread import InlineExecutor, Launch
 from realtime_tts.engine.models import tone
@@ -45,7 +46,7 @@ def test_the_batches_that_are_told_are_all_that_ran(texts: list[int], max_batch:
     ran: list[int] = []
     engine = observed(wrapped(model, "talker", lambda batch: ran.append(len(batch))))
     for number, length in enumerate(texts):
-        engine.submit(request(number, "x" * length))
+        engine.handle(Submit(request(number, "x" * length)))
     run_to_end(engine)
     told = recording(engine)
     assert [rows for rows, _seconds, _depth in told.of("talker")] == ran
@@ -57,7 +58,7 @@ def test_a_batch_s_seconds_are_those_that_its_stage_took() -> None:
     clock = VirtualClock()
     model = tone.build(costs=tone.ToneCosts(a0_s=0.01, a1_s=0.02), wait_s=clock.advance, shared_lane=True)
     engine = observed(model, clock)
-    engine.submit(request(0, "x" * 10))
+    engine.handle(Submit(request(0, "x" * 10)))
     run_to_end(engine)
     assert {round(seconds, 9) for _rows, seconds, _depth in recording(engine).of("talker")} == {0.01}
     assert {round(seconds, 9) for _rows, seconds, _depth in recording(engine).of("code2wav")} == {0.02}
@@ -67,7 +68,7 @@ def test_who_finds_no_room_in_a_batch_is_counted_as_waiting() -> None:
     executor = HeldExecutor()
     engine = observed(tone.build(max_batch=2), executor=executor)
     for number in range(5):
-        engine.submit(request(number))
+        engine.handle(Submit(request(number)))
     engine.step()
     executor.run_all()
     engine.step()
@@ -78,7 +79,7 @@ def test_who_finds_no_room_in_a_batch_is_counted_as_waiting() -> None:
 
 def test_a_batch_that_failed_is_told_like_any_other() -> None:
     engine = observed(wrapped(tone.build(), "talker", raises_for("bad")))
-    engine.submit(request(0, "bad"))
+    engine.handle(Submit(request(0, "bad")))
     run_to_end(engine)
     assert [rows for rows, _seconds, _depth in recording(engine).of("talker")] == [1]
     assert recording(engine).idle == 1
@@ -87,12 +88,12 @@ def test_a_batch_that_failed_is_told_like_any_other() -> None:
 def test_a_cancel_of_the_last_request_is_the_end_of_work() -> None:
     executor = HeldExecutor()
     engine = observed(tone.build(max_batch=1), executor=executor)
-    engine.submit(request(0))
-    engine.submit(request(1))
+    engine.handle(Submit(request(0)))
+    engine.handle(Submit(request(1)))
     engine.step()
-    engine.cancel("r0")
+    engine.handle(Cancel("r0"))
     assert recording(engine).idle == 0
-    engine.cancel("r1")
+    engine.handle(Cancel("r1"))
     assert recording(engine).idle == 1
     run_to_end_held(engine, executor)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished
+from realtime_tts.engine.api import AudioReady, AudioSent, Cancel, EndStream, FinishReason, RequestFinished, Submit
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import Overloaded
@@ -18,7 +18,7 @@ SLOW = tone.ToneCosts(a0_s=0.009, b0_s=0.00103, prefill_s=0.012, a1_s=0.008, b1_
 def test_a_listener_too_many_is_refused_at_once_with_a_time_to_come_again() -> None:
     engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor())
     for number in range(200):
-        engine.submit(request(number))
+        engine.handle(Submit(request(number)))
     engine.step()
     refused = [event for event in events if isinstance(event, RequestFinished)]
     status = engine.status()
@@ -33,7 +33,7 @@ def test_without_a_limit_to_waiting_nobody_is_refused() -> None:
     config = EngineConfig(max_wait_s=None)
     engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=config)
     for number in range(200):
-        engine.submit(request(number))
+        engine.handle(Submit(request(number)))
     engine.step()
     assert not events
     assert engine.status().waiting_requests == 200 - (engine.status().places or 0)
@@ -42,8 +42,8 @@ def test_without_a_limit_to_waiting_nobody_is_refused() -> None:
 def test_the_next_sentence_of_a_speaking_session_needs_no_new_place() -> None:
     engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor())
     for number in range(200):
-        engine.submit(request(number))
-    engine.submit(request(1000, stream="s0"))
+        engine.handle(Submit(request(number)))
+    engine.handle(Submit(request(1000, stream="s0")))
     engine.step()
     assert not ends_of(events, "r1000")
     assert engine._roster.requests["r1000"].admitted
@@ -53,9 +53,9 @@ def test_one_who_gives_up_waiting_leaves_the_queue() -> None:
     config = EngineConfig(max_wait_s=None)
     engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=config)
     for number in range(100):
-        engine.submit(request(number))
+        engine.handle(Submit(request(number)))
     waiting = engine.status().waiting_requests
-    engine.end_stream("s99")
+    engine.handle(EndStream("s99"))
     engine.step()
     assert ends_of(events, "r99")[0].reason is FinishReason.CANCELLED
     assert engine.status().waiting_requests == waiting - 1
@@ -68,7 +68,7 @@ def test_nothing_is_remembered_of_a_stream_that_has_ended(data: st.DataObject) -
     executor = HeldExecutor()
     engine, events = make_engine(model, executor=executor)
     for number in range(6):
-        engine.submit(request(number, "x" * 10, stream=f"s{number % 3}"))
+        engine.handle(Submit(request(number, "x" * 10, stream=f"s{number % 3}")))
     for _ in range(data.draw(st.integers(0, 40))):
         if data.draw(st.booleans()):
             executor.run_all()
@@ -76,9 +76,9 @@ def test_nothing_is_remembered_of_a_stream_that_has_ended(data: st.DataObject) -
         if data.draw(st.booleans()):
             heard = [event for event in events if isinstance(event, AudioReady)]
             for event in heard[-1:]:
-                engine.routed(event.request_id, samples=len(event.samples), playout_end_s=1.0)
+                engine.handle(AudioSent(event.request_id, len(event.samples), lead_s=1.0))
     for number in range(3):
-        engine.end_stream(f"s{number}")
+        engine.handle(EndStream(f"s{number}"))
     run_to_end_held(engine, executor)
     assert all(len(ends_of(events, f"r{number}")) == 1 for number in range(6))
     assert slots(model) == 0
@@ -89,11 +89,11 @@ def test_nothing_is_remembered_of_a_stream_that_has_ended(data: st.DataObject) -
 
 def test_sound_of_an_ended_sentence_that_is_still_unsent_counts_for_the_next() -> None:
     engine, events = make_engine(tone.build())
-    engine.submit(request(0, "x" * 25, stream="s"))
+    engine.handle(Submit(request(0, "x" * 25, stream="s")))
     run_to_end(engine)
     assert ends_of(events, "r0")
-    engine.routed("r0", samples=48_000 // 4, playout_end_s=10.0)
-    engine.submit(request(1, "y", stream="s"))
+    engine.handle(AudioSent("r0", 48_000 // 4, lead_s=10.0))
+    engine.handle(Submit(request(1, "y", stream="s")))
     unsent_s = 20 * 0.08 - 0.5
     assert engine._roster.deadline_s(engine._roster.requests["r1"]) == pytest.approx(10.0 + unsent_s)
 
@@ -101,7 +101,7 @@ def test_sound_of_an_ended_sentence_that_is_still_unsent_counts_for_the_next() -
 def test_a_listener_takes_one_place_however_many_of_its_sentences_run() -> None:
     engine, _ = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor())
     for number in range(30):
-        engine.submit(request(number, stream=f"s{number % 10}"))
+        engine.handle(Submit(request(number, stream=f"s{number % 10}")))
     engine.step()
     assert engine._roster._places_taken() == 10
     assert engine._roster.load().streams == 20  # 10, and as many as came in the last second
@@ -112,7 +112,7 @@ def test_where_nobody_is_refused_the_load_is_what_it_is() -> None:
         tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=EngineConfig(scheduler="policy_c")
     )
     for number in range(30):
-        engine.submit(request(number))
+        engine.handle(Submit(request(number)))
     engine.step()
     assert engine._roster.load().streams == 30
     assert engine.status().places is None
@@ -123,30 +123,30 @@ def test_another_utterance_of_one_who_speaks_waits_like_everybody_else() -> None
     config = EngineConfig(max_wait_s=None)
     engine, _ = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=config)
     for number in range(100):
-        engine.submit(request(number))
+        engine.handle(Submit(request(number)))
     waiting = engine.status().waiting_requests
-    engine.submit(dataclasses.replace(request(500, stream="s0"), utterance_index=1))
+    engine.handle(Submit(dataclasses.replace(request(500, stream="s0"), utterance_index=1)))
     assert engine.status().waiting_requests == waiting + 1
-    engine.submit(request(501, stream="s0"))
+    engine.handle(Submit(request(501, stream="s0")))
     assert engine._roster.requests["r501"].admitted, "but the next sentence of the same one does not"
 
 
 def test_the_next_sentences_of_an_utterance_that_waits_come_in_with_it_and_are_never_refused() -> None:
     engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor())
     for number in range(200):
-        engine.submit(request(number))
+        engine.handle(Submit(request(number)))
     engine.step()
     roster = engine._roster
     last = list(roster.waiting)[-1]
     waiting, refused = len(roster.waiting), len(events)
     assert refused, "the queue is full"
     for number in range(1000, 1005):
-        engine.submit(request(number, stream=last.request.stream_id))
+        engine.handle(Submit(request(number, stream=last.request.stream_id)))
     engine.step()
     assert len(events) == refused
     assert len(roster.waiting) == waiting + 5
     for number in range(waiting):
-        engine.end_stream(f"s{number}")
+        engine.handle(EndStream(f"s{number}"))
     assert roster.waiting
     engine.step()
     assert not roster.waiting, "all on the place of the first"
@@ -158,20 +158,20 @@ def test_the_next_sentences_of_an_utterance_that_waits_come_in_with_it_and_are_n
 def test_a_sentence_whose_text_came_late_waits_before_newcomers_and_is_never_refused() -> None:
     executor = HeldExecutor()
     engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=executor)
-    engine.submit(request(0, "x" * 10, stream="slow writer"))
+    engine.handle(Submit(request(0, "x" * 10, stream="slow writer")))
     run_to_end_held(engine, executor)
     heard = sum(len(event.samples) for event in events if isinstance(event, AudioReady))
-    engine.routed("r0", samples=heard, playout_end_s=-1.0)
+    engine.handle(AudioSent("r0", heard, lead_s=-1.0))
     for number in range(1, 200):
-        engine.submit(request(number))
+        engine.handle(Submit(request(number)))
     events.clear()
-    engine.submit(request(1000, stream="slow writer"))
-    engine.submit(request(1001, stream="newcomer"))
+    engine.handle(Submit(request(1000, stream="slow writer")))
+    engine.handle(Submit(request(1001, stream="newcomer")))
     engine.step()
     assert ends_of(events, "r1001")
     assert not ends_of(events, "r1000")
     assert engine._roster.waiting[0].request_id == "r1000"
-    engine.end_stream("s1")
+    engine.handle(EndStream("s1"))
     engine.step()
     assert engine._roster.requests["r1000"].admitted
 
@@ -180,11 +180,11 @@ def test_where_the_first_sentence_gives_up_waiting_the_next_ones_wait_on() -> No
     config = EngineConfig(max_wait_s=None)
     engine, _ = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=config)
     for number in range(100):
-        engine.submit(request(number))
+        engine.handle(Submit(request(number)))
     places = engine.status().places or 0
-    engine.submit(request(500, stream=f"s{places}"))
-    engine.cancel(f"r{places}")
-    engine.end_stream("s0")
+    engine.handle(Submit(request(500, stream=f"s{places}")))
+    engine.handle(Cancel(f"r{places}"))
+    engine.handle(EndStream("s0"))
     engine.step()
     roster = engine._roster
     assert not roster.requests["r500"].admitted
@@ -195,8 +195,8 @@ def test_where_a_model_has_few_slots_the_next_is_told_the_wait_for_one_of_them()
     model = dataclasses.replace(tone.build(), slots=2)
     engine, events = make_engine(model, executor=HeldExecutor())
     for number in range(2):
-        engine.submit(request(number))
-    engine.submit(request(9))
+        engine.handle(Submit(request(number)))
+    engine.handle(Submit(request(9)))
     engine.step()
     (refused,) = [event for event in events if isinstance(event, RequestFinished)]
     assert refused.request_id == "r9"

@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realtime_tts.audio.playout import PlayoutLedger
-from realtime_tts.engine.api import AudioReady, EngineEvent, FinishReason, RequestFinished, SynthesisRequest
+from realtime_tts.engine.api import (
+    AudioReady,
+    AudioSent,
+    EndStream,
+    EngineEvent,
+    FinishReason,
+    RequestFinished,
+    Submit,
+    SynthesisRequest,
+)
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.scheduling.policy import SCHEDULERS
@@ -48,7 +57,7 @@ class Listeners:
         def submit() -> None:
             self.heard[name] = PlayoutLedger()
             self.arrived_s[name] = at_s
-            self.simulation.engine.submit(SynthesisRequest(name, name, text, "tone_low"))
+            self.simulation.engine.handle(Submit(SynthesisRequest(name, name, text, "tone_low")))
 
         self.simulation.at(at_s, submit)
 
@@ -62,7 +71,7 @@ class Listeners:
                 ledger = self.heard[name]
                 ledger.record(arrived_at_s=now_s, duration_s=len(event.samples) / tone.SAMPLE_RATE_HZ)
                 assert ledger.playout_end_s is not None
-                self.simulation.engine.routed(name, samples=len(event.samples), playout_end_s=ledger.playout_end_s)
+                self.simulation.engine.handle(AudioSent(name, len(event.samples), lead_s=ledger.lead_s(now_s)))
             elif isinstance(event, RequestFinished):
                 assert name not in self.ends, "every request ends once"
                 self.ends[name] = event
@@ -150,7 +159,7 @@ def test_everyone_is_served_or_told_why_not_and_nothing_is_left_behind(
     for number, (at_s, length) in enumerate(arrivals):
         listeners.arrive(at_s, "x" * length, f"r{number}")
     for number, at_s in leaves.items():
-        listeners.simulation.at(at_s, lambda number=number: engine.end_stream(f"r{number}"))  # type: ignore[misc]
+        listeners.simulation.at(at_s, lambda number=number: engine.handle(EndStream(f"r{number}")))  # type: ignore[misc]
     listeners.stalled = {f"r{number}" for number in stalls}
     listeners.simulation.run(500.0)
     for number in range(len(arrivals)):
@@ -161,7 +170,7 @@ def test_everyone_is_served_or_told_why_not_and_nothing_is_left_behind(
         if listeners.ends[who].reason is FinishReason.COMPLETE and who not in listeners.stalled:
             assert listeners.heard[who].report().packets
     for number in range(len(arrivals)):
-        listeners.simulation.at(600.0, lambda number=number: engine.end_stream(f"r{number}"))  # type: ignore[misc]
+        listeners.simulation.at(600.0, lambda number=number: engine.handle(EndStream(f"r{number}")))  # type: ignore[misc]
     listeners.simulation.run(1000.0)
     assert len(listeners.ends) == len(arrivals)
     assert engine.status().active_requests == 0
@@ -213,7 +222,8 @@ def test_nobody_waits_for_ever_behind_those_who_never_stop() -> None:
     def ask(user: int) -> None:
         name = f"u{user}-{asked[user]}"
         listeners.heard[name] = PlayoutLedger()
-        simulation.engine.submit(SynthesisRequest(name, f"u{user}", "x" * 80, "tone_low", utterance_index=asked[user]))
+        one = SynthesisRequest(name, f"u{user}", "x" * 80, "tone_low", utterance_index=asked[user])
+        simulation.engine.handle(Submit(one))
         asked[user] += 1
 
     emit = listeners.emit

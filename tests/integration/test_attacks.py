@@ -18,11 +18,11 @@ import websockets.asyncio.client
 from aiohttp import web
 from websockets.exceptions import InvalidStatus
 
+from realtime_tts.frontends.native.messages import PROTOCOL, STREAM_PATH
 from realtime_tts.server.access import CALLER, AccessRules
 from realtime_tts.server.app import TOKEN_PATH, Server, ServerLimits, ServerOptions
 from realtime_tts.server.auth import TOKEN_PROTOCOL, KeyStore, generate_key, key_line
 from realtime_tts.server.connection_limits import DoorLimits
-from realtime_tts.session.protocol import PROTOCOL, STREAM_PATH
 from tests.base_client import base_client, ws_url
 from tests.fakes import spoken_pcm, until
 from tests.serving import bare_exchange, status_of, tone_server

@@ -12,7 +12,7 @@ from realtime_tts.config.schema import resolve
 from realtime_tts.engine.api import EngineStatus
 from realtime_tts.frontends.native.websocket import CLOSE_TIMEOUT_S
 from realtime_tts.ops.metrics import THRESHOLDS_MS, Metrics
-from tests.ops.test_metrics import launch, sentence, utterance
+from tests.ops.test_metrics import cancelled, launch, sentence, utterance
 
 yaml: Any = pytest.importorskip("yaml")
 
@@ -36,10 +36,10 @@ def exposed() -> dict[str, set[str]]:
     """The names that a scraper finds once everything has happened, with their labels."""
     metrics = Metrics()
     metrics.watch_engine(lambda: EngineStatus(ready=True, reason="ready"))
-    metrics.sentence_done(sentence())
-    metrics.utterance_done(utterance(), 100.0)
-    metrics.utterance_done(utterance(packets=0, ttfp_ms=None), 100.0)
-    metrics.cancelled(0.001, 0.0)
+    metrics.on_event(sentence(), 0.0)
+    metrics.on_event(utterance(), 0.0)
+    metrics.on_event(utterance(packets=0, ttfp_s=None), 0.0)
+    metrics.on_event(cancelled(sent_s=0.0, played_s=0.0, requested_at_s=0.0), 0.001)
     metrics.rejected("overloaded")
     metrics.on_batch(launch(1), 0.01, 0)
     families = text_string_to_metric_families(metrics.text().decode())

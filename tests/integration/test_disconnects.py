@@ -11,17 +11,18 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from realtime_tts.engine.executors.engine_thread import EngineWorker
+from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.state import RequestState, Stream
-from realtime_tts.frontends.native.websocket import WebSocketTransport
+from realtime_tts.frontends.native.websocket import NativeFrontEnd
 from realtime_tts.server.app import ServerLimits
 from realtime_tts.session.context import Context
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.playback_queue import Track
-from realtime_tts.session.runner import Connection
+from realtime_tts.session.playback_queue import PlaybackQueue
+from realtime_tts.session.runner import SessionRunner
+from realtime_tts.session.sentence import SentenceState
 from realtime_tts.session.session import Session
-from realtime_tts.session.utterance import SentenceJob, Utterance
+from realtime_tts.session.utterance import Utterance
 from tests.base_client import PATH, base_client, character_by_character, raw_socket, word_by_word
 from tests.fakes import slots, spoken_pcm, until
 from tests.neighbour import STREAM, attacked
@@ -99,7 +100,10 @@ async def test_a_client_that_vanishes_leaves_nothing_behind(vanish: Callable[[st
 async def test_a_thousand_disconnects_at_random_moments_leave_nothing_behind() -> None:
     rng = random.Random(3)
     model = tone.build(costs=tone.ToneCosts(a0_s=0.0005, b0_s=0.00002, a1_s=0.0005))
-    kinds = (Session, Connection, WebSocketTransport, Context, Track, Utterance, SentenceJob, RequestState, Stream)
+    kinds = (
+        *(Session, SessionRunner, NativeFrontEnd, Context, PlaybackQueue, Utterance, SentenceState),
+        *(RequestState, Stream),
+    )
 
     def ours() -> list[object]:
         gc.collect()
@@ -109,7 +113,7 @@ async def test_a_thousand_disconnects_at_random_moments_leave_nothing_behind() -
     others = {id(each) for each in earlier}
     async with tone_server(model, ServerLimits(max_sessions=1000)) as (url, server):
         worker = server._engine
-        assert isinstance(worker, EngineWorker)
+        assert isinstance(worker, EngineThread)
 
         async def come_and_go(count: int) -> None:
             for _ in range(count):

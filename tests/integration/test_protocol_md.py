@@ -10,14 +10,13 @@ import websockets.asyncio.client
 
 from realtime_tts import errors
 from realtime_tts.engine.models import tone
-from realtime_tts.session.messages import (
+from realtime_tts.frontends.native.decode import decode
+from realtime_tts.frontends.native.messages import (
     CLIENT_MESSAGES,
-    ClientMessage,
+    STREAM_PATH,
     SessionConfig,
-    decode_client_message,
     decode_server_message,
 )
-from realtime_tts.session.protocol import STREAM_PATH
 from tests.serving import tone_server
 
 PAGE = (Path(__file__).parents[2] / "protocol.md").read_text("utf-8")
@@ -38,7 +37,7 @@ def test_the_page_has_messages_and_conversations() -> None:
 
 @pytest.mark.parametrize("block", MESSAGES)
 def test_every_message_on_the_page_is_one_of_ours(block: str) -> None:
-    assert isinstance(decode_client_message(block), ClientMessage)
+    assert decode(block.encode(), is_binary=False, max_message_bytes=len(block) * 4)
 
 
 @pytest.mark.parametrize("conversation", CONVERSATIONS)

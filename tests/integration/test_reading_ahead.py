@@ -4,7 +4,7 @@ import asyncio
 
 from realtime_tts.client import Audio, connect
 from realtime_tts.engine.models import tone
-from realtime_tts.session.messages import AudioDone, SessionDone
+from realtime_tts.frontends.native.messages import AudioDone, SessionDone
 from tests.fakes import slots, spoken_pcm, until
 from tests.serving import tone_server
 

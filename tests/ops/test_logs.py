@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realtime_tts.clock import MonotonicClock
-from realtime_tts.engine.executors.engine_thread import EngineWorker
+from realtime_tts.engine.api import Submit
+from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import StageInput
 from realtime_tts.errors import CannotListen, InvalidConfig
 from realtime_tts.ops import logs
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.runner import Connection
-from tests.fakes import FakeEngine, FakeTransport, raises_for, until, wrapped
-from tests.session.test_runner import make_session
+from tests.fakes import FakeClient, FakeEngine, raises_for, until, wrapped
+from tests.session.test_runner import make_runner
 
 SAID = "My PIN is four two four two."
 log = logging.getLogger("realtime_tts.tests")
@@ -233,10 +233,10 @@ async def test_a_sentence_that_fails_is_logged_without_its_text(fault: Any, as_j
     """Through a whole session and a real engine, whose stage quotes the sentence in what it raises."""
     stream = written(as_json=as_json, level="debug")
     clock = MonotonicClock()
-    engine = EngineWorker(wrapped(tone.build(), "talker", fault), clock)
+    engine = EngineThread(wrapped(tone.build(), "talker", fault), clock)
     engine.start()
-    client = FakeTransport()
-    serving = asyncio.create_task(Connection(client, engine, make_session(), clock, SessionLimits()).run())
+    client = FakeClient()
+    serving = asyncio.create_task(make_runner(client, engine, SessionLimits(), clock).run())
     client.says(type="input.text", text=SAID)
     client.says(type="input.done")
     await until(lambda: "session.done" in client.kinds())
@@ -253,11 +253,12 @@ async def test_a_bug_of_ours_in_a_session_is_logged_without_its_text() -> None:
     stream = written()
 
     class Broken(FakeEngine):
-        def submit(self, request: Any, sink: Any) -> None:
-            raise RuntimeError(f"cannot take {request}")
+        def send(self, command: Any, sink: Any = None) -> None:
+            if isinstance(command, Submit):
+                raise RuntimeError(f"cannot accept {command}")
 
-    client = FakeTransport()
-    serving = asyncio.create_task(Connection(client, Broken(), make_session(), MonotonicClock(), SessionLimits()).run())
+    client = FakeClient()
+    serving = asyncio.create_task(make_runner(client, Broken(), SessionLimits(), MonotonicClock()).run())
     client.says(type="input.text", text=SAID)
     client.says(type="input.done")
     await until(lambda: any(isinstance(frame, tuple) for frame in client.sent))

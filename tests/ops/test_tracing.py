@@ -19,17 +19,28 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
 from realtime_tts.clock import MonotonicClock, VirtualClock
-from realtime_tts.engine.api import AudioReady, EngineEvent, EngineHandle, FinishReason, RequestFinished
+from realtime_tts.engine.api import (
+    AudioReady,
+    AudioSent,
+    Cancel,
+    EndStream,
+    EngineEvent,
+    EngineHandle,
+    FinishReason,
+    PlayoutEnd,
+    RequestFinished,
+    Submit,
+)
 from realtime_tts.engine.engine import Engine
-from realtime_tts.engine.executors.engine_thread import EngineWorker
+from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.executors.thread import InlineExecutor
 from realtime_tts.engine.models import tone
+from realtime_tts.engine.observer import ObservedEngine
 from realtime_tts.errors import SynthesisFailed
 from realtime_tts.ops.tracing import Tracing, provider_for
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.runner import Connection
-from tests.fakes import FakeEngine, FakeTransport, request, run_to_end, spoken, until
-from tests.session.test_runner import make_session
+from tests.fakes import FakeClient, FakeEngine, request, run_to_end, spoken, until
+from tests.session.test_runner import make_runner
 
 SAID = "A sentence that is nobody's business."
 
@@ -78,18 +89,17 @@ def test_the_stages_of_a_sentence_stand_inside_its_span(traces: Traces) -> None:
     clock, tracing = traces.clock, traces.tracing
     model = tone.build(costs=tone.ToneCosts(a0_s=0.01, a1_s=0.02), wait_s=clock.advance, shared_lane=True)
     one = request(0, "x" * 10)
-    sentence = tracing.begin(one)
-    assert sentence is not None
+    tracing.on_command(Submit(one))
     events: list[EngineEvent] = []
     engine = Engine(model, InlineExecutor(), clock, emit=events.extend, observer=tracing)
-    engine.submit(one)
+    engine.handle(Submit(one))
     clock.advance(1.0)
     run_to_end(engine)
     for event in events:
-        tracing.on_event(sentence, nothing, event)
+        tracing.on_event(event)
         if isinstance(event, AudioReady):
             clock.advance(0.5)
-            tracing.routed(one.request_id, len(event.samples))
+            tracing.on_command(AudioSent(one.request_id, len(event.samples), 0.0))
     assert traces.period_s("queue") == (0.0, 1.0)
     assert traces.period_s("talker")[0] == 1.0
     (talker,) = traces.named("talker")
@@ -114,10 +124,10 @@ def test_the_stages_of_a_sentence_stand_inside_its_span(traces: Traces) -> None:
 def test_every_sentence_has_one_span_and_nothing_is_kept_whatever_happens(data: st.DataObject) -> None:
     traces = Traces()
     engine = FakeEngine()
-    traced: EngineHandle = traces.tracing.watch(engine)
+    traced: EngineHandle = ObservedEngine(engine, traces.tracing)
     sentences = [request(number, stream="s") for number in range(4)]
     for each in sentences:
-        traced.submit(each, nothing)
+        traced.send(Submit(each), nothing)
     for _ in range(data.draw(st.integers(0, 12))):
         number = data.draw(st.integers(0, 3))
         request_id = sentences[number].request_id
@@ -129,10 +139,10 @@ def test_every_sentence_has_one_span_and_nothing_is_kept_whatever_happens(data: 
             case "fail" if request_id in engine.running:
                 engine.finish(number, SynthesisFailed("boom"))
             case "cancel":
-                traced.cancel(request_id)
+                traced.send(Cancel(request_id))
             case "route":
-                traced.routed(request_id, samples=data.draw(st.integers(0, 50_000)), playout_end_s=0.0)
-    traced.end_stream("s")
+                traced.send(AudioSent(request_id, data.draw(st.integers(0, 50_000)), lead_s=0.0))
+    traced.send(EndStream("s"))
     assert traces.tracing.under_way == 0
     assert len(traces.named("sentence")) == 4
     traces.tracing.close()
@@ -140,7 +150,7 @@ def test_every_sentence_has_one_span_and_nothing_is_kept_whatever_happens(data: 
 
 def test_a_failure_is_told_by_its_code_alone(traces: Traces) -> None:
     engine = FakeEngine()
-    traces.tracing.watch(engine).submit(request(0, SAID), nothing)
+    ObservedEngine(engine, traces.tracing).send(Submit(request(0, SAID)), nothing)
     finish(engine, FinishReason.ERROR, SynthesisFailed(f"cannot say {SAID}"))
     (span,) = traces.named("sentence")
     assert span.status.description == "synthesis_failed"
@@ -150,21 +160,21 @@ def test_a_failure_is_told_by_its_code_alone(traces: Traces) -> None:
 
 def test_sound_that_is_made_and_waits_keeps_its_span_open(traces: Traces) -> None:
     engine = FakeEngine()
-    traced = traces.tracing.watch(engine)
-    traced.submit(request(0), nothing)
+    traced = ObservedEngine(engine, traces.tracing)
+    traced.send(Submit(request(0)), nothing)
     engine.speak(0, spoken("Hello."))
     engine.finish(0)
     assert not traces.spans
-    traced.routed("r0", samples=len(spoken("Hello.")), playout_end_s=1.0)
+    traced.send(AudioSent("r0", len(spoken("Hello.")), lead_s=1.0))
     assert len(traces.named("sentence")) == 1
 
 
 def test_a_barge_in_ends_the_span_though_sound_was_left_unsent(traces: Traces) -> None:
     engine = FakeEngine()
-    traced = traces.tracing.watch(engine)
-    traced.submit(request(0), nothing)
+    traced = ObservedEngine(engine, traces.tracing)
+    traced.send(Submit(request(0)), nothing)
     engine.speak(0, spoken("Hello."))
-    traced.cancel("r0")
+    traced.send(Cancel("r0"))
     assert [span.name for span in traces.spans][-1] == "sentence"
     assert traces.tracing.under_way == 0
 
@@ -175,7 +185,7 @@ def test_a_listener_that_raises_does_not_keep_the_span_open(traces: Traces) -> N
     def broken(_event: EngineEvent) -> None:
         raise RuntimeError("a bug")
 
-    traces.tracing.watch(engine).submit(request(0), broken)
+    ObservedEngine(engine, traces.tracing).send(Submit(request(0)), broken)
     with pytest.raises(RuntimeError):
         engine.finish(0)
     assert len(traces.named("sentence")) == 1
@@ -185,9 +195,8 @@ def test_a_listener_that_raises_does_not_keep_the_span_open(traces: Traces) -> N
 def test_what_is_not_in_the_sample_costs_nothing_to_remember() -> None:
     traces = Traces(sample_ratio=0.0)
     engine = FakeEngine()
-    traces.tracing.watch(engine).submit(request(0), nothing)
+    ObservedEngine(engine, traces.tracing).send(Submit(request(0)), nothing)
     assert traces.tracing.under_way == 0
-    assert engine.running["r0"] is nothing
     engine.finish(0)
     assert not traces.spans
     traces.tracing.close()
@@ -195,11 +204,11 @@ def test_what_is_not_in_the_sample_costs_nothing_to_remember() -> None:
 
 def test_an_engine_looks_the_same_from_outside(traces: Traces) -> None:
     engine = FakeEngine()
-    traced = traces.tracing.watch(engine)
+    traced = ObservedEngine(engine, traces.tracing)
     assert traced.info is engine.info
     assert traced.status() == engine.status()
-    traced.playout("s0", 3.0)
-    assert engine.playout_end_s == {"s0": 3.0}
+    traced.send(PlayoutEnd("s0", 3.0))
+    assert engine.commands == [PlayoutEnd("s0", 3.0)]
 
 
 async def test_a_whole_session_is_traced_without_a_word_of_its_text() -> None:
@@ -207,10 +216,10 @@ async def test_a_whole_session_is_traced_without_a_word_of_its_text() -> None:
     traces = Traces()
     traces.tracing._clock = clock
     traces.tracing._unix_s = 0.0
-    worker = EngineWorker(tone.build(), clock, observer=traces.tracing)
+    worker = EngineThread(tone.build(), clock, observer=traces.tracing)
     worker.start()
-    client = FakeTransport()
-    connection = Connection(client, traces.tracing.watch(worker), make_session(), clock, SessionLimits())
+    client = FakeClient()
+    connection = make_runner(client, ObservedEngine(worker, traces.tracing), SessionLimits(), clock)
     serving = asyncio.create_task(connection.run())
     client.says(type="session.config", response_format="pcm", stream_audio=True)
     client.says(type="input.text", text=f"{SAID} And one more. ")
@@ -235,7 +244,7 @@ def test_closing_does_not_wait_for_a_collector_that_is_away() -> None:
     threads = threading.active_count()
     tracing = Tracing(provider_for("http://127.0.0.1:9/v1/traces", 1.0), MonotonicClock())
     engine = FakeEngine()
-    tracing.watch(engine).submit(request(0), nothing)
+    ObservedEngine(engine, tracing).send(Submit(request(0)), nothing)
     engine.finish(0)
     tracing.close()
     assert threading.active_count() == threads
@@ -256,7 +265,7 @@ def test_closing_sends_what_is_still_unsent_to_the_collector() -> None:
         threading.Thread(target=server.serve_forever).start()
         tracing = Tracing(provider_for(f"http://127.0.0.1:{server.server_port}/v1/traces", 1.0), MonotonicClock())
         engine = FakeEngine()
-        tracing.watch(engine).submit(request(0, SAID), nothing)
+        ObservedEngine(engine, tracing).send(Submit(request(0, SAID)), nothing)
         engine.finish(0)
         tracing.close()
         server.shutdown()

@@ -6,6 +6,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from realtime_tts.clock import VirtualClock
 from realtime_tts.errors import QuotaExceeded
+from realtime_tts.frontends.native.messages import PROTOCOL, STREAM_PATH
 from realtime_tts.server.access import (
     HEALTH_PATHS,
     METRICS_PATH,
@@ -17,7 +18,6 @@ from realtime_tts.server.access import (
     problem,
 )
 from realtime_tts.server.auth import TOKEN_PROTOCOL, KeyStore, TokenStore, generate_key, key_line
-from realtime_tts.session.protocol import PROTOCOL, STREAM_PATH
 
 KEY = generate_key()
 KEYS = KeyStore.from_lines([key_line("one", KEY)])
@@ -183,6 +183,6 @@ def test_a_host_that_could_never_match_is_refused(host: str) -> None:
 
 @pytest.mark.parametrize(("wait_s", "told"), [(None, "1"), (0.01, "1"), (2.0, "2"), (2.4, "3"), (59.9, "60")])
 def test_a_quota_tells_when_to_come_again_and_never_too_early(wait_s: float | None, told: str) -> None:
-    refused = over_quota(QuotaExceeded("no", wait_s))
+    refused = over_quota(QuotaExceeded("no", retry_after_s=wait_s))
     response = problem(refused)
     assert (response.status, response.headers["Retry-After"]) == (429, told)

@@ -20,15 +20,15 @@ from websockets.exceptions import InvalidStatus
 
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.config import EngineConfig
-from realtime_tts.engine.executors.engine_thread import EngineWorker
+from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model
 from realtime_tts.errors import CannotListen
+from realtime_tts.frontends.native.messages import PROTOCOL
 from realtime_tts.server.app import Server, ServerLimits, ServerOptions, listening
 from realtime_tts.server.connection_limits import DoorLimits
 from realtime_tts.server.static_files import demo_folder
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.protocol import PROTOCOL
 from realtime_tts.voices.store import VoiceStore
 from tests.base_client import base_client, ws_url
 from tests.fakes import Gate, spoken_pcm, until, wrapped
@@ -222,10 +222,10 @@ async def test_a_stuck_engine_is_not_ready_and_nobody_new_is_accepted_until_it_c
 @asynccontextmanager
 async def comparing_server(
     compared: Model | None = None, limits: ServerLimits | None = None, told: list[str] | None = None
-) -> AsyncIterator[tuple[str, Server, EngineWorker]]:
+) -> AsyncIterator[tuple[str, Server, EngineThread]]:
     """One that also offers policy_c, with the engine that this is."""
     config = EngineConfig(scheduler="policy_c", stage_timeout_s=0.1)
-    engine = EngineWorker(compared or tone.build(), MonotonicClock(), config=config)
+    engine = EngineThread(compared or tone.build(), MonotonicClock(), config=config)
     engine.start()
     on_refused = None if told is None else told.append
     options = ServerOptions(compared={"policy_c": engine}, on_refused=on_refused)

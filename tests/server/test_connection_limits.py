@@ -232,7 +232,7 @@ def test_old_tls_is_not_spoken() -> None:
         ("key.pem", "key.pem", "no PEM certificate chain"),
         ("certificate.pem", "certificate.pem", "no PEM certificate chain"),
         ("certificate.pem", "locked_key.pem", "without a password"),
-        ("../test_door.py", "key.pem", "no PEM certificate chain"),
+        ("../test_connection_limits.py", "key.pem", "no PEM certificate chain"),
         ("", "key.pem", "cannot read"),
     ],
 )

@@ -4,25 +4,26 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from realtime_tts.engine.api import AudioReady, FinishReason, ModelInfo, RequestFinished, SynthesisRequest
-from realtime_tts.engine.models import tone
-from realtime_tts.errors import RealtimeTTSError
-from realtime_tts.session.dialogue import Quota
-from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.outputs import (
-    CancelRequest,
-    Close,
-    Command,
+from realtime_tts.engine.api import (
+    AudioReady,
+    AudioSent,
+    Cancel,
     EndStream,
     Extend,
-    FetchReference,
-    Playout,
-    Routed,
+    FinishReason,
+    ModelInfo,
+    PlayoutEnd,
+    RequestFinished,
     Submit,
+    SynthesisRequest,
 )
-from realtime_tts.session.session import Session
-from realtime_tts.session.telling import message_of
-from realtime_tts.session.utterance import SendAudio, SendSentenceDone
+from realtime_tts.engine.models import tone
+from realtime_tts.errors import RealtimeTTSError
+from realtime_tts.frontends.native.decode import decode
+from realtime_tts.frontends.native.encode import NativeEncoder
+from realtime_tts.session.events import AudioChunk, AudioEnd, Closed, SessionEvent
+from realtime_tts.session.limits import SessionLimits
+from realtime_tts.session.session import Command, FetchReference, Quota, Session
 
 INFO = tone.info()
 STREAM = {"type": "session.config", "response_format": "pcm", "stream_audio": True}
@@ -31,7 +32,9 @@ DONE = {"type": "input.done"}
 
 class Harness:
     def __init__(self, limits: SessionLimits | None = None, info: ModelInfo = INFO, quota: Quota | None = None) -> None:
-        self.session = Session("sid", info, limits or SessionLimits(), now_s=0.0, expires_at=1e9, quota=quota)
+        self._limits = limits or SessionLimits()
+        self.session = Session("sid", {info.name: info}, self._limits, now_s=0.0, expires_at_unix_s=1e9, quota=quota)
+        self.encoder = NativeEncoder("sid")
         self.now_s = 0.0
         self.sent: list[Any] = []
         self.submitted: list[SynthesisRequest] = []
@@ -39,16 +42,28 @@ class Harness:
         self.extended: list[Extend] = []
         self.ended_streams: list[str] = []
         self.fetching: list[str] = []
-        self.routed: dict[str, int] = {}
+        self.sent_samples: dict[str, int] = {}
         self.playout_end_s = 0.0
+        self._sending = False
         self.reads = True
         """Whether the client takes what is sent."""
 
     def client(self, *messages: dict[str, Any]) -> None:
         for message in messages:
-            self.carry_out(self.session.receive(json.dumps(message), self.now_s))
-            while self.session.backlogged:
-                self.carry_out(self.session.work_off(self.now_s))
+            self.frame(json.dumps(message))
+            while self.session.has_backlog:
+                self.carry_out(self.session.process_backlog(self.now_s))
+
+    def frame(self, data: str | bytes) -> None:
+        """One frame as it arrives: text, or binary."""
+        limit = self._limits.max_message_bytes
+        raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+        try:
+            item = decode(raw, is_binary=isinstance(data, bytes), max_message_bytes=limit)
+        except RealtimeTTSError as error:
+            self.carry_out(self.session.reject(error, self.now_s))
+        else:
+            self.carry_out(self.session.receive(item, self.now_s))
 
     def text(self, *pieces: str, **fields: Any) -> None:
         self.client(*({"type": "input.text", "text": piece, **fields} for piece in pieces))
@@ -86,31 +101,40 @@ class Harness:
                     self.submitted.append(request)
                 case Extend():
                     self.extended.append(command)
-                case CancelRequest(request_id=request_id):
+                case Cancel(request_id=request_id):
                     self.cancelled.append(request_id)
                 case EndStream(stream_id=stream_id):
                     self.ended_streams.append(stream_id)
-                case Routed(request_id=request_id, samples=samples, playout_end_s=playout_end_s):
-                    self.routed[request_id] = self.routed.get(request_id, 0) + samples
-                    self.playout_end_s = playout_end_s
-                case Playout(playout_end_s=playout_end_s):
-                    self.playout_end_s = playout_end_s
+                case AudioSent(request_id=request_id, samples=samples, lead_s=lead_s):
+                    self.sent_samples[request_id] = self.sent_samples.get(request_id, 0) + samples
+                    self.playout_end_s = self.now_s + lead_s
+                case PlayoutEnd(lead_s=lead_s):
+                    self.playout_end_s = self.now_s + lead_s
                 case FetchReference(ref_audio=ref_audio):
                     self.fetching.append(ref_audio)
         self.send()
 
     def send(self) -> None:
-        while self.reads and (output := self.session.next()) is not None:
-            match output:
-                case SendAudio():
-                    self.sent.append(output.header + output.data)
-                    self.carry_out(self.session.on_audio_sent(output, self.now_s))
-                case Close():
-                    self.sent.append(output)
-                case _:
-                    self.sent.append(message_of(output, "sid"))
-                    if isinstance(output, SendSentenceDone):
-                        self.carry_out(self.session.on_sentence_sent(output.job, self.now_s))
+        if self._sending:
+            return  # what was sent just now has made more: the loop below sends it in its turn
+        self._sending = True
+        while self.reads and (event := self.session.next()) is not None:
+            self._send_event(event)
+        self._sending = False
+
+    def _send_event(self, event: SessionEvent) -> None:
+        if isinstance(event, Closed):
+            self.sent.append(event)
+        elif not isinstance(event, AudioChunk | AudioEnd):
+            self.sent.append(self.encoder.message(event))
+            self.carry_out(self.session.on_event_sent(event, self.now_s))
+        else:
+            for frame in self.encoder.encode(event):
+                self.sent.append(frame.data)
+                if frame.audio_s:
+                    self.carry_out(self.session.on_audio_sent(event, frame.audio_s, self.now_s))
+                if not self.session.wants(event):
+                    break
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [each for each in self.sent if isinstance(each, kind)]

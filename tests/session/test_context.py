@@ -2,7 +2,7 @@
 
 import pytest
 
-from realtime_tts.session.messages import AudioCancelled
+from realtime_tts.frontends.native.messages import AudioCancelled
 from tests.session.harness import DONE, Harness, configured
 
 

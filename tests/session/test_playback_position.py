@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from realtime_tts.engine.api import SynthesisRequest, Word, WordsReady
 from realtime_tts.engine.models import tone
-from realtime_tts.session.messages import AudioCancelled
+from realtime_tts.frontends.native.messages import AudioCancelled
 from tests.session.harness import DONE, Harness, configured
 
 TEXT = "One two three. Four five six seven. And the last one."

@@ -38,7 +38,7 @@ def test_the_engine_is_told_of_every_sample_once(config: dict[str, object], cuts
         harness.finish(request)
         spoken += 1
     expected = {request.request_id: len(tone.render(request)) for request in harness.submitted}
-    assert harness.routed == expected
+    assert harness.sent_samples == expected
 
 
 def test_of_a_failed_whole_file_too_for_nothing_of_it_will_ever_be_sent() -> None:
@@ -48,7 +48,7 @@ def test_of_a_failed_whole_file_too_for_nothing_of_it_will_ever_be_sent() -> Non
     (request,) = harness.submitted
     harness.audio(request, slice(0, 3))
     harness.finish(request, SynthesisFailed("it broke"))
-    assert harness.routed == {request.request_id: 3 * 1920}
+    assert harness.sent_samples == {request.request_id: 3 * 1920}
 
 
 def test_a_client_who_will_run_dry_sooner_is_served_sooner_and_later_changes_nothing() -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from realtime_tts.session.messages import AudioStart
+from realtime_tts.frontends.native.messages import AudioStart
 from tests.session.harness import DONE, INFO, Harness, configured
 
 

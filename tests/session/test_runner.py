@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 
 from realtime_tts.audio.pcm import pcm_bytes
-from realtime_tts.clock import MonotonicClock, VirtualClock
-from realtime_tts.engine.api import EngineEvent, SynthesisRequest
+from realtime_tts.clock import Clock, MonotonicClock, VirtualClock
+from realtime_tts.engine.api import EngineCommand, EngineEvent, EngineHandle, Submit, SynthesisRequest
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import ServerStopping, SynthesisFailed
+from realtime_tts.session.events import SentenceDone, SessionEvent
+from realtime_tts.session.frontend import Frame
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.outputs import Command
-from realtime_tts.session.runner import Connection
-from realtime_tts.session.session import Session
-from realtime_tts.session.utterance import SentenceJob
-from tests.fakes import FakeEngine, FakeTransport, until
+from realtime_tts.session.observer import SessionObserver
+from realtime_tts.session.runner import SessionRunner
+from realtime_tts.session.session import Command, Session
+from tests.fakes import FakeClient, FakeEngine, until
 
 CONFIG = {"type": "session.config", "response_format": "pcm", "stream_audio": True}
 SOUND = tone.render(SynthesisRequest("any", "any", "Hello.", "tone_low"))
@@ -28,9 +29,9 @@ LIMITS = SessionLimits()
 
 @dataclass
 class Rig:
-    client: FakeTransport
+    client: FakeClient
     engine: FakeEngine
-    connection: Connection
+    connection: SessionRunner
     serving: "asyncio.Task[None]"
 
     def says(self, *texts: str, done: bool = True) -> None:
@@ -53,8 +54,21 @@ class Rig:
         assert self.client.receiving == 0
 
 
-def make_session(limits: SessionLimits = LIMITS) -> Session:
-    return Session("sid", tone.info(), limits, now_s=MonotonicClock().now_s(), expires_at=0.0)
+def make_session(limits: SessionLimits = LIMITS, kind: type[Session] = Session) -> Session:
+    return kind("sid", {"tone": tone.info()}, limits, now_s=MonotonicClock().now_s(), expires_at_unix_s=0.0)
+
+
+def make_runner(
+    client: FakeClient,
+    engine: EngineHandle,
+    limits: SessionLimits,
+    clock: Clock,
+    *,
+    session: Session | None = None,
+    observer: SessionObserver | None = None,
+) -> SessionRunner:
+    session = session or make_session(limits)
+    return SessionRunner(client, {"tone": engine}, session, clock, limits, observer=observer)
 
 
 @asynccontextmanager
@@ -62,8 +76,8 @@ async def rig(
     limits: SessionLimits = LIMITS, *, session: Session | None = None, engine: FakeEngine | None = None
 ) -> AsyncIterator[Rig]:
     before = asyncio.all_tasks()
-    client, engine = FakeTransport(), engine or FakeEngine()
-    connection = Connection(client, engine, session or make_session(limits), MonotonicClock(), limits)
+    client, engine = FakeClient(), engine or FakeEngine()
+    connection = make_runner(client, engine, limits, MonotonicClock(), session=session)
     serving = asyncio.create_task(connection.run())
     client.says(**CONFIG)
     try:
@@ -92,7 +106,7 @@ async def test_a_sentence_goes_out_in_order_and_its_sound_is_routed_once_sent() 
             "session.done",
         ]
         assert b"".join(each for each in r.client.sent if isinstance(each, bytes)) == pcm_bytes(SOUND)
-        assert r.engine.routed_samples == {"sid/0": len(SOUND)}
+        assert r.engine.sent_samples == {"sid/0": len(SOUND)}
         r.client.hangs_up()
         await r.over()
 
@@ -129,7 +143,7 @@ async def test_sound_that_is_not_sent_is_not_routed_and_brings_no_further_senten
             r.engine.speak(number, SOUND)
             r.engine.finish(number)
         await asyncio.sleep(0)
-        assert r.engine.routed_samples == {}
+        assert r.engine.sent_samples == {}
         assert len(r.engine.requests) == 2
         r.client.reads.set()
         await r.submitted(3)
@@ -154,14 +168,15 @@ async def test_a_client_who_reads_nothing_is_given_up_and_its_speech_taken_back(
 
 
 async def test_a_client_who_reads_slower_than_speech_is_told_and_given_up() -> None:
-    class Trickle(FakeTransport):
-        async def send_bytes(self, data: bytes) -> bool:
-            await asyncio.sleep(0.04)
-            return await super().send_bytes(data)
+    class Trickle(FakeClient):
+        async def send(self, frame: Frame) -> bool:
+            if frame.is_binary:
+                await asyncio.sleep(0.04)
+            return await super().send(frame)
 
     client, engine, limits = Trickle(), FakeEngine(), replace(LIMITS, write_timeout_s=0.2)
     session = make_session(limits)
-    serving = asyncio.create_task(Connection(client, engine, session, MonotonicClock(), limits).run())
+    serving = asyncio.create_task(make_runner(client, engine, limits, MonotonicClock(), session=session).run())
     client.says(**CONFIG)
     client.says(type="input.text", text="One is here.\n")
     await until(lambda: len(engine.requests) == 1)
@@ -174,14 +189,15 @@ async def test_a_client_who_reads_slower_than_speech_is_told_and_given_up() -> N
 
 
 async def test_a_client_who_reads_at_the_pace_of_speech_is_served_to_the_end() -> None:
-    class Paced(FakeTransport):
-        async def send_bytes(self, data: bytes) -> bool:
-            await asyncio.sleep(len(data) / 48_000)
-            return await super().send_bytes(data)
+    class Paced(FakeClient):
+        async def send(self, frame: Frame) -> bool:
+            if frame.is_binary:
+                await asyncio.sleep(len(frame.data) / 48_000)
+            return await super().send(frame)
 
     client, engine, limits = Paced(), FakeEngine(), replace(LIMITS, write_timeout_s=0.5)
     session = make_session(limits)
-    serving = asyncio.create_task(Connection(client, engine, session, MonotonicClock(), limits).run())
+    serving = asyncio.create_task(make_runner(client, engine, limits, MonotonicClock(), session=session).run())
     client.says(**CONFIG)
     client.says(type="input.text", text="One is here.\n")
     client.says(type="session.close")
@@ -198,15 +214,16 @@ async def test_a_client_who_reads_at_the_pace_of_speech_is_served_to_the_end() -
 async def test_a_packet_counts_from_when_it_went_out_not_from_when_we_learnt_of_it(at_once: bool, ttfp_ms: int) -> None:
     clock = VirtualClock()
 
-    class PutAside(FakeTransport):
-        async def send_bytes(self, data: bytes) -> bool:
-            clock.advance(0.04)
-            return await super().send_bytes(data)
+    class PutAside(FakeClient):
+        async def send(self, frame: Frame) -> bool:
+            if frame.is_binary:
+                clock.advance(0.04)
+            return await super().send(frame)
 
     client, engine = PutAside(), FakeEngine()
     client.at_once = at_once
-    session = Session("sid", tone.info(), LIMITS, now_s=clock.now_s(), expires_at=0.0)
-    serving = asyncio.create_task(Connection(client, engine, session, clock, LIMITS).run())
+    session = Session("sid", {"tone": tone.info()}, LIMITS, now_s=clock.now_s(), expires_at_unix_s=0.0)
+    serving = asyncio.create_task(make_runner(client, engine, LIMITS, clock, session=session).run())
     client.says(**CONFIG)
     client.says(type="input.text", text="One is here.\n")
     client.says(type="session.close")
@@ -255,7 +272,7 @@ async def test_close_finishes_what_was_asked_and_says_goodbye() -> None:
 async def test_nobody_reads_the_socket_while_it_is_closed() -> None:
     """A goodbye waits for the peer's own: two readers would take it from each other."""
 
-    class Watched(FakeTransport):
+    class Watched(FakeClient):
         receiving_at_close: int | None = None
 
         async def close(self, code: int, reason: str) -> None:
@@ -263,7 +280,7 @@ async def test_nobody_reads_the_socket_while_it_is_closed() -> None:
             await super().close(code, reason)
 
     client, engine = Watched(), FakeEngine()
-    connection = Connection(client, engine, make_session(), MonotonicClock(), LIMITS)
+    connection = make_runner(client, engine, LIMITS, MonotonicClock())
     serving = asyncio.create_task(connection.run())
     client.says(**CONFIG)
     await until(lambda: "session.updated" in client.kinds())
@@ -316,7 +333,9 @@ async def test_a_bug_in_deciding_ends_this_session_with_1011_and_hides_its_text(
         def on_engine(self, event: EngineEvent, now_s: float) -> list[Command]:
             raise RuntimeError("secret")
 
-    async with rig(session=Buggy("sid", tone.info(), LIMITS, now_s=MonotonicClock().now_s(), expires_at=0.0)) as r:
+    async with rig(
+        session=Buggy("sid", {"tone": tone.info()}, LIMITS, now_s=MonotonicClock().now_s(), expires_at_unix_s=0.0)
+    ) as r:
         r.says("Hello.")
         await r.submitted(1)
         r.engine.speak(0, SOUND)
@@ -329,10 +348,14 @@ async def test_a_bug_in_deciding_ends_this_session_with_1011_and_hides_its_text(
 
 async def test_a_bug_in_sending_ends_this_session_with_1011_too(caplog: pytest.LogCaptureFixture) -> None:
     class Buggy(Session):
-        def on_sentence_sent(self, job: SentenceJob, now_s: float) -> list[Command]:
-            raise RuntimeError("secret")
+        def on_event_sent(self, event: SessionEvent, now_s: float) -> list[Command]:
+            if isinstance(event, SentenceDone):
+                raise RuntimeError("secret")
+            return super().on_event_sent(event, now_s)
 
-    async with rig(session=Buggy("sid", tone.info(), LIMITS, now_s=MonotonicClock().now_s(), expires_at=0.0)) as r:
+    async with rig(
+        session=Buggy("sid", {"tone": tone.info()}, LIMITS, now_s=MonotonicClock().now_s(), expires_at_unix_s=0.0)
+    ) as r:
         r.says("Hello. Goodbye.")
         await r.submitted(2)
         r.engine.speak(0, SOUND)
@@ -345,8 +368,9 @@ async def test_a_bug_in_sending_ends_this_session_with_1011_too(caplog: pytest.L
 
 async def test_an_engine_that_refuses_by_raising_ends_the_session_with_1011(caplog: pytest.LogCaptureFixture) -> None:
     class Buggy(FakeEngine):
-        def submit(self, request: SynthesisRequest, sink: object) -> None:
-            raise RuntimeError("secret")
+        def send(self, command: EngineCommand, sink: object = None) -> None:
+            if isinstance(command, Submit):
+                raise RuntimeError("secret")
 
     async with rig(engine=Buggy()) as r:
         r.says("Hello.")
@@ -385,7 +409,7 @@ async def test_events_that_come_after_the_end_change_nothing() -> None:
     class Late(FakeEngine):
         """Its cancels take a while, as a real engine's do."""
 
-        def cancel(self, request_id: str) -> None:
+        def _cancel(self, request_id: str) -> None:
             self.cancelled.append(request_id)
 
     engine = Late()
@@ -403,9 +427,9 @@ async def test_events_that_come_after_the_end_change_nothing() -> None:
 
 
 async def test_a_keepalive_is_activity_and_nothing_else() -> None:
-    clock, client, limits = VirtualClock(), FakeTransport(), replace(LIMITS, idle_s=0.03)
-    session = Session("sid", tone.info(), limits, now_s=0.0, expires_at=0.0)
-    serving = asyncio.create_task(Connection(client, FakeEngine(), session, clock, limits).run())
+    clock, client, limits = VirtualClock(), FakeClient(), replace(LIMITS, idle_s=0.03)
+    session = Session("sid", {"tone": tone.info()}, limits, now_s=0.0, expires_at_unix_s=0.0)
+    serving = asyncio.create_task(make_runner(client, FakeEngine(), limits, clock, session=session).run())
     for _ in range(5):
         clock.advance(0.02)
         client.says(type="session.keepalive")

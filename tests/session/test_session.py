@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import Overloaded, SynthesisFailed
-from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.messages import (
+from realtime_tts.frontends.native.messages import (
     AudioDone,
     AudioStart,
     ServerError,
@@ -16,7 +15,9 @@ from realtime_tts.session.messages import (
     SessionDone,
     SessionUpdated,
 )
-from realtime_tts.session.outputs import Close
+from realtime_tts.session.events import Closed
+from realtime_tts.session.inputs import KeepAlive
+from realtime_tts.session.limits import SessionLimits
 from tests.session.harness import DONE, INFO, STREAM, Harness, configured
 
 
@@ -199,7 +200,7 @@ def test_an_overloaded_engine_ends_the_session_before_any_audio() -> None:
     harness.text("One is here. Two is here. And so on ")
     harness.finish(harness.submitted[0], Overloaded("full"))
     assert harness.of(AudioStart) == []
-    assert harness.sent[-1] == Close(1013, "overloaded")
+    assert harness.sent[-1] == Closed(1013, "overloaded")
     assert harness.ended_streams == ["sid"]
 
 
@@ -207,17 +208,17 @@ def test_close_finishes_what_was_asked_first() -> None:
     harness = configured()
     harness.text("Speak this")
     harness.client({"type": "session.close"})
-    assert not harness.of(Close)
+    assert not harness.of(Closed)
     harness.speak_all()
-    assert [type(each) for each in harness.sent[-2:]] == [SessionDone, Close]
+    assert [type(each) for each in harness.sent[-2:]] == [SessionDone, Closed]
     assert harness.sent[-1].code == 1000
-    assert harness.session.receive("{}", 0.0) == []
+    assert harness.session.receive(KeepAlive(), 0.0) == []
 
 
 def test_close_with_nothing_open_closes_at_once() -> None:
     harness = configured()
     harness.client({"type": "session.close"})
-    assert harness.sent == [Close(1000, "done")]
+    assert harness.sent == [Closed(1000, "done")]
 
 
 def test_leaving_takes_everything_back_from_the_engine_and_nothing_follows() -> None:
@@ -260,7 +261,7 @@ def test_a_refused_utterance_that_was_sent_ahead_never_cuts_off_what_is_being_sp
     first, second = harness.submitted
     harness.audio(first, slice(0, 3))
     harness.finish(second, Overloaded("full", retry_after_s=2.0))
-    assert not harness.of(Close)
+    assert not harness.of(Closed)
     harness.audio(first, slice(3, None))
     harness.finish(first)
     assert [done.error for done in harness.of(AudioDone)] == [False, True]

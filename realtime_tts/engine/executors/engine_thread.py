@@ -8,13 +8,14 @@ from collections.abc import Callable
 
 from realtime_tts.clock import Clock
 from realtime_tts.engine.api import (
+    EngineCommand,
     EngineEvent,
     EngineStatus,
     EventSink,
     FinishReason,
     ModelInfo,
     RequestFinished,
-    SynthesisRequest,
+    Submit,
 )
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.engine import Engine
@@ -29,7 +30,7 @@ STOP_TIMEOUT_S = 5.0
 """How long a stop waits for the batches that run; a stage that takes longer is left behind in its daemon thread."""
 
 
-class EngineWorker:
+class EngineThread:
     """An `EngineHandle` on a thread of this process.  Its methods are called from one event loop; `start` binds it."""
 
     def __init__(
@@ -41,12 +42,15 @@ class EngineWorker:
         observer: EngineObserver | None = None,
     ) -> None:
         self._wake = threading.Event()
-        self._commands: deque[Callable[[], None]] = deque()
+        self._clock = clock
+        self._commands: deque[tuple[EngineCommand, float]] = deque()
+        """Each with the time at which it was sent."""
         self._sinks: dict[str, EventSink] = {}
         self._executor = LaneExecutor(list(dict.fromkeys(s.lane for s in model.stages)), self._wake.set)
         self._engine = Engine(model, self._executor, clock, emit=self._emit, config=config, observer=observer)
         self._info = model.info
         self._status = EngineStatus(ready=False, reason="not started")
+        self._stop_requested = False
         self._stopping = False
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -66,39 +70,24 @@ class EngineWorker:
 
     async def stop(self) -> None:
         """Ends every request as failed, waits for what runs to be freed, then ends the threads."""
-        self._command(self._stop)
+        self._stop_requested = True
+        self._wake.set()
         if self._thread.is_alive():
             await asyncio.to_thread(self._thread.join, STOP_TIMEOUT_S)
         await asyncio.to_thread(self._executor.close)
 
-    def submit(self, request: SynthesisRequest, sink: EventSink) -> None:
-        self._sinks[request.request_id] = sink
-        if self._closed:
-            self._loop_of_events().call_soon(self._close_sinks)
-        else:
-            self._command(lambda: self._engine.submit(request))
-
-    def extend(self, request_id: str, text: str, *, complete: bool) -> None:
-        self._command(lambda: self._engine.extend(request_id, text, complete=complete))
-
-    def cancel(self, request_id: str) -> None:
-        self._command(lambda: self._engine.cancel(request_id))
-
-    def routed(self, request_id: str, *, samples: int, playout_end_s: float) -> None:
-        self._command(lambda: self._engine.routed(request_id, samples=samples, playout_end_s=playout_end_s))
-
-    def playout(self, stream_id: str, playout_end_s: float) -> None:
-        self._command(lambda: self._engine.playout(stream_id, playout_end_s))
-
-    def end_stream(self, stream_id: str) -> None:
-        self._command(lambda: self._engine.end_stream(stream_id))
+    def send(self, command: EngineCommand, sink: EventSink | None = None) -> None:
+        if isinstance(command, Submit):
+            assert sink is not None, "a request's events need a sink"
+            self._sinks[command.request.request_id] = sink
+            if self._closed:
+                self._loop_of_events().call_soon(self._close_sinks)
+                return
+        self._commands.append((command, self._clock.now_s()))
+        self._wake.set()
 
     def status(self) -> EngineStatus:
         return self._status
-
-    def _command(self, command: Callable[[], None]) -> None:
-        self._commands.append(command)
-        self._wake.set()
 
     def _dispatch(self, events: list[EngineEvent]) -> None:
         for event in events:
@@ -129,7 +118,10 @@ class EngineWorker:
                 self._wake.wait(self._engine.next_timeout_s())
                 self._wake.clear()
                 while self._commands:
-                    self._commands.popleft()()
+                    self._engine.handle(*self._commands.popleft())
+                if self._stop_requested and not self._stopping:
+                    self._engine.stop()
+                    self._stopping = True
                 self._engine.step()
                 self._status = self._engine.status()
         except Exception:
@@ -138,10 +130,6 @@ class EngineWorker:
             reason = "the engine thread has failed"
         self._status = EngineStatus(ready=False, reason=reason)
         self._on_loop(self._close_sinks)
-
-    def _stop(self) -> None:
-        self._engine.stop()
-        self._stopping = True
 
     def _emit(self, events: list[EngineEvent]) -> None:
         self._status = self._engine.status()  # who hears of an end finds it in the status too

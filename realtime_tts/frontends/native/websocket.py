@@ -1,32 +1,43 @@
-"""aiohttp's WebSocket as a session's transport: typed errors for what cannot be read, pings, peers that are gone."""
+"""The native protocol on aiohttp's WebSocket: typed errors for unreadable frames, pings, peers that are gone."""
 
 import asyncio
 import socket
 import struct
+from collections.abc import Iterable
 
 from aiohttp import WSMsgType, web
 
-from realtime_tts.session.messages import ServerError, encode
-from realtime_tts.session.protocol import PROTOCOL
+from realtime_tts.errors import InvalidMessage, MalformedMessage, MessageTooBig, RealtimeTTSError
+from realtime_tts.frontends.native.decode import decode
+from realtime_tts.frontends.native.encode import NativeEncoder, error_message
+from realtime_tts.frontends.native.messages import PROTOCOL, encode
+from realtime_tts.session.events import SessionEvent
+from realtime_tts.session.frontend import Frame
+from realtime_tts.session.inputs import SessionInput
 
 PING_INTERVAL_S = 20.0
 UNACKNOWLEDGED_S = 60
 CLOSE_TIMEOUT_S = 5.0
 LINGER_S = 2.0
-"""How long what a peer still sends is thrown away after an error, so that it gets to read why."""
+"""How long received data is discarded after an error, so that the peer can read why."""
 
-UNREADABLE = {
-    1002: ("invalid_message", "these are no frames of a WebSocket (RFC 6455)"),
-    1007: ("invalid_message", "the message is not UTF-8"),
-    1009: ("message_too_big", "the message is far larger than `limits.max_message_bytes`"),
+
+class UnreadableFrame(InvalidMessage):
+    """Not a WebSocket frame (RFC 6455), close code 1002."""
+
+    close_code = 1002
+
+
+UNREADABLE: dict[int, RealtimeTTSError] = {
+    1002: UnreadableFrame("these are not WebSocket frames (RFC 6455)"),
+    1007: MalformedMessage("the message is not UTF-8"),
+    1009: MessageTooBig("the message is far larger than `limits.max_message_bytes`"),
 }
-"""By the code with which aiohttp closes: frames that it refuses before a session could."""
-NOT_UTF8 = "\ufffd"
-"""In place of a text frame that is no UTF-8.  It is no JSON either, so the session ends with a typed error and 1007."""
+"""By the code with which aiohttp closes: frames that it refuses before the session sees them."""
 
 
 class ExplainedWebSocket(web.WebSocketResponse):
-    """A WebSocket that says why, in a message of the protocol, before aiohttp closes it for an unreadable frame."""
+    """A WebSocket that sends an `error` message before aiohttp closes it for an unreadable frame."""
 
     def __init__(self, request: web.BaseRequest, session_id: str, max_message_bytes: int) -> None:
         super().__init__(
@@ -34,7 +45,7 @@ class ExplainedWebSocket(web.WebSocketResponse):
             max_msg_size=max_message_bytes,
             timeout=CLOSE_TIMEOUT_S,
             protocols=(PROTOCOL,),
-            decode_text=False,  # aiohttp would close without a word
+            decode_text=False,  # aiohttp would close without an error message
         )
         self._request_of = request
         self._session_id = session_id
@@ -45,11 +56,10 @@ class ExplainedWebSocket(web.WebSocketResponse):
         return await super().close(code=code, message=message, drain=drain)
 
     async def _explain(self, code: int) -> None:
-        name, words = UNREADABLE[code]
-        error = ServerError(code=name, message=words, fatal=True, retryable=False, session_id=self._session_id)
+        error = UNREADABLE[code]
         try:
-            await self.send_frame(encode(error), WSMsgType.TEXT)
-            await self.send_frame(struct.pack("!H", code) + name.encode(), WSMsgType.CLOSE)
+            await self.send_frame(encode(error_message(error, self._session_id)), WSMsgType.TEXT)
+            await self.send_frame(struct.pack("!H", code) + error.code.encode(), WSMsgType.CLOSE)
         except ConnectionError:
             return
         # A socket closed with something unread is reset, and what was sent before may be lost with it.
@@ -60,35 +70,36 @@ class ExplainedWebSocket(web.WebSocketResponse):
             await asyncio.sleep(0.05)
 
 
-class WebSocketTransport:
-    """For a session's `Connection`."""
+class NativeFrontEnd:
+    """The native protocol for one WebSocket."""
 
-    def __init__(self, websocket: web.WebSocketResponse, request: web.BaseRequest) -> None:
+    def __init__(
+        self, websocket: web.WebSocketResponse, request: web.BaseRequest, session_id: str, max_message_bytes: int
+    ) -> None:
         self._websocket = websocket
         self._request = request
+        self._max_message_bytes = max_message_bytes
+        self._encoder = NativeEncoder(session_id)
 
-    async def receive(self) -> str | bytes | None:
+    async def receive(self) -> Iterable[SessionInput] | None:
         message = await self._websocket.receive()
-        if message.type is WSMsgType.TEXT:
-            data: bytes = message.data
-            try:
-                return data.decode()
-            except UnicodeDecodeError:
-                return NOT_UTF8
-        if message.type is WSMsgType.BINARY:
-            binary: bytes = message.data
-            return binary
+        if message.type is WSMsgType.TEXT or message.type is WSMsgType.BINARY:
+            is_binary = message.type is WSMsgType.BINARY
+            return (decode(message.data, is_binary=is_binary, max_message_bytes=self._max_message_bytes),)
         return None
 
-    async def send_text(self, data: bytes) -> None:
-        await self._websocket.send_frame(data, WSMsgType.TEXT)
+    def encode(self, event: SessionEvent) -> Iterable[Frame]:
+        return self._encoder.encode(event)
 
-    async def send_bytes(self, data: bytes) -> bool:
-        was_clear = self._has_nothing_unsent()
-        await self._websocket.send_bytes(data)
-        return was_clear and self._has_nothing_unsent()
+    async def send(self, frame: Frame) -> bool:
+        if not frame.is_binary:
+            await self._websocket.send_frame(frame.data, WSMsgType.TEXT)
+            return True
+        was_empty = self._nothing_buffered()
+        await self._websocket.send_frame(frame.data, WSMsgType.BINARY)
+        return was_empty and self._nothing_buffered()
 
-    def _has_nothing_unsent(self) -> bool:
+    def _nothing_buffered(self) -> bool:
         transport = self._request.transport
         return transport is not None and transport.get_write_buffer_size() == 0
 
@@ -101,21 +112,21 @@ class WebSocketTransport:
 
 
 async def ping(websocket: web.WebSocketResponse) -> None:
-    """Keeps middleboxes from dropping a quiet socket.
+    """Keeps middleboxes from dropping a quiet connection.
 
-    Not aiohttp's `heartbeat`: that gives a peer up 10 s after a ping, and the answer of one who reads at the pace of
-    speech can stand behind a minute of audio.  A peer that is gone is found by TCP, below.
+    Not aiohttp's `heartbeat`: that gives a peer up 10 s after a ping, and the answer of a client that reads as fast as
+    it plays can be queued behind a minute of audio.  A peer that is gone is found by TCP, below.
     """
     while True:
         await asyncio.sleep(PING_INTERVAL_S)
         try:
             await websocket.ping()
         except ConnectionError:
-            return  # the reader learns of it too
+            return  # the reader sees it too
 
 
 def give_up_on_silent_peers(request: web.BaseRequest) -> None:
-    """A peer whose machine does not even acknowledge our pings for a minute is gone."""
+    """A peer whose machine does not acknowledge our pings for a minute is gone."""
     connection = request.transport.get_extra_info("socket") if request.transport is not None else None
     if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_S * 1000)

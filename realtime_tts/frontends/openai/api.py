@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from aiohttp import BodyPartReader, web
@@ -16,26 +16,19 @@ from realtime_tts.errors import (
     InvalidConfig,
     InvalidMessage,
     MessageTooBig,
+    ModelNotFound,
     Overloaded,
     RealtimeTTSError,
     SlowClient,
     UnknownVoice,
     UnsupportedMediaType,
+    VoiceNotFound,
 )
-from realtime_tts.frontends.openai.speech import (
-    PIECE_BYTES,
-    Answer,
-    Fields,
-    SpeechFailed,
-    SpeechTransport,
-    decode_fields,
-    make_wish,
-    problem,
-)
+from realtime_tts.frontends.openai.errors import error_response
+from realtime_tts.frontends.openai.speech import PIECE_BYTES, Fields, OpenSession, decode_fields, parse_speech, respond
 from realtime_tts.server.access import Refused
-from realtime_tts.session.messages import printable
-from realtime_tts.session.runner import Connection, Transport
 from realtime_tts.session.settings import VOICE_SCHEME
+from realtime_tts.text.unicode import printable
 from realtime_tts.voices.store import StoredVoice, VoiceStore
 
 log = logging.getLogger(__name__)
@@ -64,14 +57,6 @@ class HttpLimits:
     """For the end of an answer to go out, beyond the time that it plays."""
 
 
-OpenSession = Callable[[web.Request, Transport], AbstractAsyncContextManager[Connection]]
-"""A place on the server, with the connection that takes it, ready to `run`; given back when the block ends.
-
-The same that a WebSocket gets: the server counts them together, ends them together, and refuses by raising `Refused`
-or another `RealtimeTTSError`.
-"""
-
-
 class HttpApi:
     def __init__(
         self,
@@ -95,28 +80,14 @@ class HttpApi:
     # -- Speech --------------------------------------------------------------------------------------------------------
 
     async def speech(self, request: web.Request) -> web.StreamResponse:
-        wish = make_wish(
+        speech = parse_speech(
             await self._json(request),
             self._info,
             self._voice,
             max_chars=self._limits.max_input_chars,
             max_whole_chars=self._limits.max_whole_chars,
         )
-        answer = Answer(request, wish, self._info, self._limits.write_timeout_s)
-        transport = SpeechTransport(request, wish, self._info.sample_rate_hz, answer)
-        try:
-            async with self._open_session(request, transport) as connection:
-                await _run_while_connected(connection, request)
-                return await answer.finish(transport.usage())
-        except ConnectionError:
-            return answer.drop()  # nobody is there to be told
-        except Refused:
-            raise  # by the server: nothing has begun
-        except (RealtimeTTSError, SpeechFailed) as error:
-            return await answer.fail(error.code, error.message, error.retry_after_s)
-        except Exception:
-            log.exception("a request for speech has failed")
-            return await answer.fail(InternalError.code, "something went wrong on the server")
+        return await respond(request, speech, self._info, self._open_session, self._limits.write_timeout_s)
 
     def _voice(self, name: str) -> Fields:
         """The fields of `session.config` that mean it.  Raises `UnknownVoice`, which names those that there are."""
@@ -129,9 +100,8 @@ class HttpApi:
         uploads = () if self._store is None else self._store.voices()
         names = [*self._info.voice_names, *(voice.name for voice in uploads), *self._aliases]
         more = "" if len(names) <= MAX_LISTED_VOICES else f" and {len(names) - MAX_LISTED_VOICES} more"
-        raise UnknownVoice(
-            f"voice: there is no {printable(name[:80])!r}; there are {', '.join(names[:MAX_LISTED_VOICES])}{more}"
-        )
+        words = f"there is no {printable(name[:80])!r}; there are {', '.join(names[:MAX_LISTED_VOICES])}{more}"
+        raise UnknownVoice(words, param="voice")
 
     async def _json(self, request: web.Request) -> Fields:
         if request.content_type != "application/json" and not request.content_type.endswith("+json"):
@@ -154,7 +124,7 @@ class HttpApi:
 
     async def model(self, request: web.Request) -> web.Response:
         if request.match_info["name"] != self._info.name:
-            return problem("model_not_found", f"model: this server has {self._info.name}", status=404)
+            return error_response(ModelNotFound(f"this server has {self._info.name}", param="model"))
         return web.json_response(self._model())
 
     def _model(self) -> Fields:
@@ -200,11 +170,11 @@ class HttpApi:
     async def remove_voice(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         if name in self._info.voice_names:
-            raise InvalidConfig(f"name: {name} is one of the model's own voices")
+            raise InvalidConfig(f"{name} is one of the model's own voices", param="name")
         try:
             await asyncio.to_thread(self._cloning_store().remove, name)
         except UnknownVoice as error:
-            return problem(error.code, error.message, status=404)
+            return error_response(VoiceNotFound(error.message))
         return web.json_response({"id": name, "object": "audio.voice.deleted", "deleted": True})
 
     @property
@@ -243,35 +213,18 @@ def _answered(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except Refused as refused:
-            response = problem(refused.wire_code, refused.message, status=refused.status)
-            response.headers.update(refused.headers)
-            return response
+            kind = "server_error" if refused.status >= 500 else "invalid_request_error"
+            error = {"message": refused.message, "type": kind, "param": None, "code": refused.wire_code}
+            return web.json_response({"error": error}, status=refused.status, headers=refused.headers)
         except RealtimeTTSError as error:
-            return problem(error.code, error.message, error.retry_after_s)
+            return error_response(error)
         except (web.HTTPException, ConnectionError):
             raise
         except Exception:
             log.exception("%s %s has failed", request.method, request.path)
-            return problem(InternalError.code, "something went wrong on the server")
+            return error_response(InternalError("something went wrong on the server"))
 
     return answered
-
-
-async def _run_while_connected(connection: Connection, request: web.Request) -> None:
-    """Raises `ConnectionResetError` once the client has hung up: in wait for its first sound nothing else tells of it.
-
-    What the session holds in the engine is free when this returns, however it returns.
-    """
-    running = asyncio.create_task(connection.run())
-    try:
-        while not running.done():
-            if request.transport is None or request.transport.is_closing():
-                raise ConnectionResetError("the client has hung up")
-            await asyncio.wait((running,), timeout=HANG_UP_LOOK_S)
-        await running
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -293,7 +246,7 @@ class VoiceForm:
 
     def text(self, name: str) -> str:
         if name not in self.texts:
-            raise InvalidConfig(f"{name}: is missing")
+            raise InvalidConfig("is missing", param=name)
         return self.texts[name]
 
 
@@ -319,9 +272,9 @@ async def read_form(request: web.Request, max_audio_bytes: int) -> VoiceForm:
     except (HttpProcessingError, ValueError, AssertionError, LookupError) as error:  # aiohttp's, of a form that is none
         raise InvalidMessage(f"the form cannot be read: {printable(str(error))}") from None
     if form.texts.get("type", "audio_sample") != "audio_sample":
-        raise InvalidConfig("type: must be audio_sample; voices are not made from prompts here")
+        raise InvalidConfig("must be audio_sample; voices cannot be made from prompts", param="type")
     if not form.audio:
-        raise InvalidConfig("audio: is missing")
+        raise InvalidConfig("is missing", param="audio")
     return form
 
 

@@ -1,78 +1,67 @@
-"""One request for speech over HTTP: what it asks of a session, and how the session's sound becomes one answer."""
+"""Speech over HTTP: from an OpenAI-shaped request to a session's inputs, and from its events to one response."""
 
 import asyncio
 import base64
 import json
-import math
+import logging
 import re
 import secrets
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from realtime_tts.audio.encoder import Packet, make_encoder
+from realtime_tts.audio.encoder import Encoder, Packet, make_encoder
 from realtime_tts.audio.format import AudioFormat, Encoding
 from realtime_tts.audio.ogg import OggOpusStream
-from realtime_tts.audio.pcm import pcm_samples
-from realtime_tts.engine.api import FinishReason, ModelInfo
-from realtime_tts.errors import InvalidMessage, NothingToSpeak, TextTooLong, UnsupportedFormat
-from realtime_tts.session.messages import (
-    AudioDone,
-    ServerError,
-    SessionConfig,
-    SessionDone,
-    SessionUpdated,
-    Usage,
-    decode_server_message,
-    printable,
+from realtime_tts.engine.api import ModelInfo
+from realtime_tts.errors import (
+    InternalError,
+    InvalidMessage,
+    NothingToSpeak,
+    RealtimeTTSError,
+    SynthesisTruncated,
+    TextTooLong,
+    UnsupportedFormat,
 )
+from realtime_tts.frontends.native.decode import to_configure
+from realtime_tts.frontends.native.messages import SessionConfig
+from realtime_tts.frontends.openai.errors import error_fields, from_msgspec
+from realtime_tts.session.events import (
+    AudioChunk,
+    ConfigApplied,
+    Failed,
+    SentenceFailed,
+    SessionEvent,
+    UtteranceDone,
+)
+from realtime_tts.session.frontend import Frame, FrontEnd
+from realtime_tts.session.inputs import Close, Configure, Done, SessionInput, Text
+from realtime_tts.session.runner import SessionRunner
+
+log = logging.getLogger(__name__)
 
 IGNORED_HEADER = "X-Realtime-TTS-Ignored"
-"""Names what was asked for and changes nothing."""
+"""Names the fields that have no effect."""
 
 PIECE_BYTES = 48 * 1024
-TEXT_SLICE_CHARS = 8000
-"""A session bounds its messages in bytes, and JSON takes up to twelve for a character."""
 
 _LENGTH_IN_FRONT = (Encoding.WAV, Encoding.FLAC)
-"""Streamed, they say "unknown": players take that, and many a program that reads files does not."""
+"""Streamed, their header says that the length is unknown: players accept that, many file readers do not."""
 
-_BAD_REQUEST = 400
-_STATUS = {
-    "message_too_big": 413,
-    "unsupported_media_type": 415,
-    "voice_exists": 409,
-    "voice_store_full": 507,
-    "quota_exceeded": 429,
-    "overloaded": 503,
-    "engine_unavailable": 503,
-    "server_stopping": 503,
-    "session_ending": 503,
-    "session_expired": 503,
-    "slow_client": 408,
-    "internal_error": 500,
-    "synthesis_failed": 500,
-    "synthesis_truncated": 500,
-}
-"""Of an error's code; all others tell of a bad request."""
-
-_PARAMETERS = {"unknown_voice": "voice", "text_too_long": "input", "nothing_to_speak": "input"}
-"""What an error is about, where its message does not begin with it."""
-
-_HERE_OTHERWISE = {
+_OWN_FIELDS = {
     *("voice", "speaker", "response_format", "sample_rate", "stream_audio"),
-    *("frame_header", "word_timestamps", "on_new_context", "max_buffer_delay_ms", "unknown"),
+    *("frame_header", "word_timestamps", "on_new_context", "max_buffer_delay_ms"),
 }
-_SESSION_FIELDS = frozenset(SessionConfig.__struct_fields__) - _HERE_OTHERWISE
-"""Fields of `session.config` that mean the same here; the session checks them."""
+_SESSION_FIELDS = frozenset(SessionConfig.__struct_fields__) - _OWN_FIELDS
+"""Fields of `session.config` that mean the same here; the session checks their values."""
 
 Fields: TypeAlias = dict[str, Any]
-"""A JSON object as it came, or as it goes."""
+"""A JSON object."""
 
 
 class VoiceId(Struct, frozen=True):
@@ -88,19 +77,19 @@ class SpeechRequest(Struct, frozen=True, kw_only=True):
     """OpenAI's default."""
     sample_rate: int | None = None
     stream: bool | None = None
-    """Where it is not said: false for wav and flac, whose length stands in front, true for all others."""
+    """Default: false for wav and flac, whose length is in their header, true for all others."""
     stream_format: Literal["audio", "sse"] = "audio"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """A request for speech, checked as far as that goes without a session."""
+class Speech:
+    """A request for speech, validated as far as possible without a session."""
 
     text: str
-    config: Fields
-    format: AudioFormat
+    config: Configure
+    audio_format: AudioFormat
     whole: bool
-    """Nothing goes out before all is made."""
+    """The response begins when all audio is made."""
     sse: bool
     ignored: tuple[str, ...]
 
@@ -130,38 +119,40 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def make_wish(
+def parse_speech(
     fields: Fields, info: ModelInfo, resolve_voice: Callable[[str], Fields], *, max_chars: int, max_whole_chars: int
-) -> Wish:
-    """`resolve_voice` gives the fields of `session.config` that mean a voice.  Raises a `RealtimeTTSError`."""
+) -> Speech:
+    """`resolve_voice` returns the fields of `session.config` for a voice.  Raises a `RealtimeTTSError`."""
     own = {name: value for name, value in fields.items() if name in SpeechRequest.__struct_fields__}
+    config = {name: value for name, value in fields.items() if name in _SESSION_FIELDS}
+    ignored = [name for name in fields if name not in own and name not in config]
+    if "instructions" in config and "instructions" not in info.fields:
+        # OpenAI's own models differ in whether they follow them, and none refuses them.
+        del config["instructions"]
+        ignored.append("instructions")
     try:
         asked = msgspec.convert(own, SpeechRequest)
+        voice = asked.voice.id if isinstance(asked.voice, VoiceId) else asked.voice
+        if voice is not None:
+            config |= resolve_voice(voice)
+        message = msgspec.convert(config, SessionConfig)
     except msgspec.ValidationError as error:
-        raise InvalidMessage(str(error)) from None
+        raise from_msgspec(error) from None
     audio_format = _format(asked, info)
     sse = asked.stream_format == "sse"
     streamed = asked.stream if asked.stream is not None else audio_format.encoding not in _LENGTH_IN_FRONT
     whole = not streamed and not sse
     _check_text(asked.input, max_whole_chars if whole else max_chars)
-    config = {name: value for name, value in fields.items() if name in _SESSION_FIELDS}
-    ignored = [name for name in fields if name not in own and name not in _SESSION_FIELDS]
-    if "instructions" in config and "instructions" not in info.fields:
-        # OpenAI's own models differ in whether they follow them, and none refuses them.
-        del config["instructions"]
-        ignored.append("instructions")
-    voice = asked.voice.id if isinstance(asked.voice, VoiceId) else asked.voice
-    if voice is not None:
-        config |= resolve_voice(voice)
-    return Wish(asked.input, config, audio_format, whole, sse, tuple(ignored))
+    # The session's own format has no effect: this front end encodes all sentences as one.
+    configure = replace(to_configure(message), stream_audio=True)
+    return Speech(asked.input, configure, audio_format, whole, sse, tuple(ignored))
 
 
 def _format(asked: SpeechRequest, info: ModelInfo) -> AudioFormat:
     name, rate_hz = asked.response_format, asked.sample_rate
     if name == "aac":
-        raise UnsupportedFormat(
-            f"response_format: aac is not supported, for want of a free encoder; there are {', '.join(Encoding)}"
-        )
+        words = f"aac is not supported, since there is no free encoder; there are {', '.join(Encoding)}"
+        raise UnsupportedFormat(words, param="response_format")
     if rate_hz is None:
         rate_hz = AudioFormat.default_rate_hz(name, info.sample_rate_hz)
     return AudioFormat.parse(name, rate_hz)
@@ -169,183 +160,189 @@ def _format(asked: SpeechRequest, info: ModelInfo) -> AudioFormat:
 
 def _check_text(text: str, max_chars: int) -> None:
     if not text.strip():
-        raise NothingToSpeak("input: is empty")
+        raise NothingToSpeak("is empty", param="input")
     if len(text) > max_chars:
         raise TextTooLong(
-            f"input: {len(text)} characters are more than the {max_chars} of one request in this format;"
-            " stream it, send less at a time, or speak through the WebSocket"
+            f"{len(text)} characters are more than the {max_chars} of one request in this format;"
+            " stream it, send less at a time, or use the WebSocket",
+            param="input",
         )
 
 
-# -- The session's other end ------------------------------------------------------------------------------------------
+# -- The session's front end ------------------------------------------------------------------------------------------
+
+OpenSession: TypeAlias = Callable[[web.Request, FrontEnd], AbstractAsyncContextManager[SessionRunner]]
+"""A session on the server, with the runner that serves it; its place is given back when the block ends.
+
+WebSockets use the same: the server counts all sessions together.  Raises a `RealtimeTTSError` if there is no place.
+"""
 
 
-class SpeechTransport:
-    """A session's client, in process: sends a config, a text and its end, and hands the sound on to an answer."""
+async def respond(
+    request: web.Request, speech: Speech, info: ModelInfo, open_session: OpenSession, write_timeout_s: float
+) -> web.StreamResponse:
+    """Speaks, and responds.  Raises a `RealtimeTTSError` as long as the response has not begun."""
+    front_end = SpeechFrontEnd(request, speech, info, write_timeout_s)
+    try:
+        async with open_session(request, front_end) as runner:
+            await runner.run()
+            return await front_end.finish()
+    except ConnectionError:
+        return front_end.drop()  # nobody is there to be answered
+    except RealtimeTTSError as error:
+        return await front_end.fail(error)
+    except Exception:
+        log.exception("a request for speech failed")
+        return await front_end.fail(InternalError("something went wrong on the server"))
 
-    def __init__(self, request: web.Request, wish: Wish, model_rate_hz: int, answer: "Answer") -> None:
+
+class SpeechFrontEnd:
+    """One text in, one response out: with one encoder for all sentences, so that they make one file."""
+
+    def __init__(self, request: web.Request, speech: Speech, info: ModelInfo, write_timeout_s: float) -> None:
         self._request = request
-        self._answer = answer
-        sound = {"response_format": "pcm", "sample_rate": model_rate_hz, "stream_audio": True}
-        slices = (wish.text[at : at + TEXT_SLICE_CHARS] for at in range(0, len(wish.text), TEXT_SLICE_CHARS))
-        self._config: str | None = json.dumps({**wish.config, **sound, "type": "session.config"})
+        self._speech = speech
+        self._info = info
+        self._write_timeout_s = write_timeout_s
+        self._encoder = self._make_encoder()
+        self._ignored = speech.ignored
+        self._inputs: Iterator[Iterable[SessionInput]] = iter(((speech.config,), (Text(speech.text), Done(), Close())))
         self._accepted = asyncio.Event()
-        self._incoming = deque(
-            [
-                *(json.dumps({"type": "input.text", "text": text}) for text in slices),
-                '{"type":"input.done"}',
-                '{"type":"session.close"}',
-            ]
-        )
-        self._failure: ServerError | None = None
-        self._wordless: ServerError | None = None
-        self._done: SessionDone | None = None
+        self._accepted.set()
+        self._failure: RealtimeTTSError | None = None
+        self._wordless: RealtimeTTSError | None = None
+        self._done: UtteranceDone | None = None
+        self._response: web.StreamResponse | None = None
 
-    async def receive(self) -> str | bytes | None:
-        if self._config is not None:
-            config, self._config = self._config, None
-            return config
-        await self._accepted.wait()  # text that comes before would be spoken by another voice
-        if not self._incoming:
+    def _make_encoder(self) -> Encoder:
+        audio_format, whole = self._speech.audio_format, self._speech.whole
+        encoder = make_encoder(audio_format, self._info.sample_rate_hz, streaming=not whole)
+        if audio_format.encoding is Encoding.OPUS and not whole:
+            # Bare packets, which HTTP does not separate: here they come in the pages of an Ogg file.
+            return OggOpusStream(encoder, audio_format.sample_rate_hz, serial=secrets.randbits(32))
+        return encoder
+
+    # -- For the session -----------------------------------------------------------------------------------------------
+
+    async def receive(self) -> Iterable[SessionInput] | None:
+        await self._accepted.wait()  # text before that would be spoken with another configuration
+        items = next(self._inputs, None)
+        if items is None:
             await asyncio.Event().wait()  # for ever: the session ends by itself
-        return self._incoming.popleft()
+        self._accepted.clear()
+        return items
 
-    async def send_text(self, data: bytes) -> None:
+    def encode(self, event: SessionEvent) -> Iterable[Frame]:
         """Raises `ConnectionAbortedError` at a failure, which ends the session and frees what it holds."""
-        match decode_server_message(data):
-            case SessionUpdated(ignored=ignored):
-                self._answer.ignored += ignored
+        match event:
+            case AudioChunk(samples=samples):
+                return self._frames(self._encoder.encode(samples), len(samples) / self._info.sample_rate_hz)
+            case ConfigApplied(ignored=ignored):
+                self._ignored += ignored
                 self._accepted.set()
-            case ServerError(code=NothingToSpeak.code) as error:
-                self._wordless = error  # of one sentence among others: passed over
-            case ServerError() as error:
+            case SentenceFailed(error=NothingToSpeak() as error):
+                self._wordless = error  # of one sentence among others: skipped
+            case SentenceFailed(error=error) | Failed(error=error):
                 self._failure = error
                 raise ConnectionAbortedError(error.message)
-            case AudioDone(reason=FinishReason.TRUNCATED):
-                raise ConnectionAbortedError("the model did not come to the end of the text")
-            case SessionDone() as done:
-                self._done = done
+            case UtteranceDone():
+                self._done = event
+        return ()
 
-    async def send_bytes(self, data: bytes) -> bool:
-        await self._answer.add(data)
+    def _frames(self, packets: list[Packet], audio_s: float = 0.0) -> Iterator[Frame]:
+        """Pieces of bounded size, the last one with all of the audio's duration; it may be empty."""
+        data = b"".join(packet.data for packet in packets)
+        last = max(0, len(data) - 1) // PIECE_BYTES * PIECE_BYTES
+        for at in range(0, last + 1, PIECE_BYTES):
+            piece = data[at : at + PIECE_BYTES]
+            if self._speech.sse and piece:
+                piece = _sse({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()})
+            yield Frame(piece, is_binary=True, audio_s=audio_s if at == last else 0.0)
+
+    async def send(self, frame: Frame) -> bool:
+        if frame.data:
+            response = await self._prepare()
+            await response.write(frame.data)
         return False
 
     async def close(self, code: int, reason: str) -> None:
-        pass
+        pass  # the response ends in `finish`
 
     def abort(self) -> None:
         if self._request.transport is not None:
             self._request.transport.abort()
 
-    def usage(self) -> Usage:
-        """Once the session has ended: what was spoken.  Raises `SpeechFailed` where it was not all of the text."""
-        if self._failure is not None:
-            error = self._failure
-            retry_after_s = None if error.retry_after_ms is None else error.retry_after_ms / 1000
-            raise SpeechFailed(error.code, error.message, retry_after_s)
-        if self._done is None:
-            raise SpeechFailed("synthesis_truncated", "the speech has not come to its end")
-        if not self._done.usage.audio_ms:
-            why = self._wordless.message if self._wordless is not None else "there are no words in it"
-            raise SpeechFailed(NothingToSpeak.code, why)
-        return self._done.usage
+    # -- The response --------------------------------------------------------------------------------------------------
 
+    async def finish(self) -> web.StreamResponse:
+        """The rest.
 
-class SpeechFailed(Exception):
-    """A session's error, as it was told on the wire: `code` is of one of `errors.py`'s classes."""
-
-    def __init__(self, code: str, message: str, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.retry_after_s = retry_after_s
-
-
-# -- The answer -------------------------------------------------------------------------------------------------------
-
-
-class Answer:
-    """One encoder for all sentences, so that they make one file; its bytes as chunks, as events, or all at the end."""
-
-    def __init__(self, request: web.Request, wish: Wish, info: ModelInfo, write_timeout_s: float) -> None:
-        self.ignored = wish.ignored
-        self._request = request
-        self._wish = wish
-        self._info = info
-        self._write_timeout_s = write_timeout_s
-        encoder = make_encoder(wish.format, info.sample_rate_hz, streaming=not wish.whole)
-        if wish.format.encoding is Encoding.OPUS and not wish.whole:
-            # Bare packets, which HTTP does not keep apart: here they come in the pages of an Ogg file.
-            encoder = OggOpusStream(encoder, wish.format.sample_rate_hz, serial=secrets.randbits(32))
-        self._encoder = encoder
-        self._response: web.StreamResponse | None = None
-
-    async def add(self, pcm: bytes) -> None:
-        """The session's next sound.  Waits while the client does not read; raises `ConnectionError`."""
-        await self._send(self._encoder.encode(pcm_samples(pcm)))
-
-    async def finish(self, usage: Usage) -> web.StreamResponse:
-        """The rest.  Raises `ConnectionError` where the client has left, or does not read."""
-        packets = await asyncio.to_thread(self._encoder.flush)  # a whole file takes its time
+        Raises a `RealtimeTTSError` if not all of the text was spoken, `ConnectionError` if the client has left.
+        """
+        done = self._check_spoken()
+        packets = await asyncio.to_thread(self._encoder.flush)  # a whole file takes time
         try:
-            # Who plays while reading may take as long as the sound is.
-            async with asyncio.timeout(usage.audio_ms / 1000 + self._write_timeout_s):
-                response = await self._prepare(_size_bytes(packets) if self._wish.whole else None)
-                await self._send(packets)
-                if self._wish.sse:
-                    await response.write(_event({"type": "speech.audio.done", "usage": self._told(usage)}))
+            # A client that plays while it reads may take as long as the audio lasts.
+            async with asyncio.timeout(done.report.audio_s + self._write_timeout_s):
+                size_bytes = sum(len(packet.data) for packet in packets)
+                response = await self._prepare(size_bytes if self._speech.whole else None)
+                for frame in self._frames(packets):
+                    await self.send(frame)
+                if self._speech.sse:
+                    await response.write(_sse({"type": "speech.audio.done", "usage": self._usage(done)}))
                 await response.write_eof()
         except TimeoutError:
             raise ConnectionAbortedError("the client does not read") from None
         return response
 
-    async def fail(self, code: str, message: str, retry_after_s: float | None = None) -> web.StreamResponse:
-        """Tells of an error.  After the first byte nothing but a broken connection keeps a part from looking whole."""
+    def _check_spoken(self) -> UtteranceDone:
+        if self._failure is not None:
+            raise self._failure
+        if self._done is None:
+            raise SynthesisTruncated("the speech has not reached its end")
+        if not self._done.report.audio_s:
+            raise self._wordless or NothingToSpeak("there are no words in it", param="input")
+        return self._done
+
+    async def fail(self, error: RealtimeTTSError) -> web.StreamResponse:
+        """Reports an error.  After the first byte only a broken connection keeps a part from looking complete."""
+        if self._failure is not None:
+            error = self._failure
         if self._response is None:
-            return problem(code, message, retry_after_s)
-        if not self._wish.sse:
+            raise error
+        if not self._speech.sse:
             return self.drop()
         try:
             async with asyncio.timeout(self._write_timeout_s):
-                await self._response.write(_event({"type": "error", "error": error_fields(code, message)}))
+                await self._response.write(_sse({"type": "error", "error": error_fields(error)}))
                 await self._response.write_eof()
         except (ConnectionError, TimeoutError):
             return self.drop()
         return self._response
 
     def drop(self) -> web.StreamResponse:
-        """Breaks the connection off, without the last chunk: nobody can take a part for the whole."""
-        if self._request.transport is not None:
-            self._request.transport.abort()
-        return self._response or web.Response(status=499)  # never seen: 499 is what nginx logs for it
+        """Breaks the connection without the last chunk: nobody can mistake a part for the whole."""
+        self.abort()
+        return self._response or web.Response(status=499)  # never sent: 499 is what nginx logs for it
 
-    def _told(self, usage: Usage) -> Fields:
-        """OpenAI counts tokens, and so that its clients find some: characters go in, codec frames come out."""
-        frames = round(usage.audio_ms / 1000 / self._info.frame_s)
+    def _usage(self, done: UtteranceDone) -> Fields:
+        """OpenAI counts tokens, and its clients expect some: characters in, codec frames out."""
+        frames = round(done.report.audio_s / self._info.frame_s)
         return {
-            "input_tokens": usage.characters,
+            "input_tokens": done.characters,
             "output_tokens": frames,
-            "total_tokens": usage.characters + frames,
-            "characters": usage.characters,
-            "audio_ms": usage.audio_ms,
+            "total_tokens": done.characters + frames,
+            "characters": done.characters,
+            "audio_ms": round(done.report.audio_s * 1000, 1),
         }
 
-    async def _send(self, packets: list[Packet]) -> None:
-        data = b"".join(packet.data for packet in packets)
-        for at in range(0, len(data), PIECE_BYTES):
-            piece = data[at : at + PIECE_BYTES]
-            if self._wish.sse:
-                piece = _event({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()})
-            response = await self._prepare()
-            await response.write(piece)
-
     async def _prepare(self, size_bytes: int | None = None) -> web.StreamResponse:
-        """Sends the head, once there is something to send: until then an error still has its own status."""
+        """Sends the headers, once there is something to send: until then an error still has its own status."""
         if self._response is None:
-            mime_type = "text/event-stream" if self._wish.sse else self._wish.format.mime_type
+            mime_type = "text/event-stream" if self._speech.sse else self._speech.audio_format.mime_type
             response = web.StreamResponse(headers={"Content-Type": mime_type, "X-Accel-Buffering": "no"})
-            if self.ignored:
-                response.headers[IGNORED_HEADER] = _as_header(self.ignored)
+            if self._ignored:
+                response.headers[IGNORED_HEADER] = _as_header(self._ignored)
             if size_bytes is None:
                 response.enable_chunked_encoding()
             else:
@@ -355,38 +352,11 @@ class Answer:
         return self._response
 
 
-def problem(code: str, message: str, retry_after_s: float | None = None, status: int | None = None) -> web.Response:
-    """An error in OpenAI's shape; the status goes with the code."""
-    headers = {} if retry_after_s is None else {"Retry-After": str(math.ceil(retry_after_s))}
-    status = status or _STATUS.get(code, _BAD_REQUEST)
-    return web.json_response({"error": error_fields(code, message, status)}, status=status, headers=headers)
-
-
-def error_fields(code: str, message: str, status: int | None = None) -> Fields:
-    status = status or _STATUS.get(code, _BAD_REQUEST)
-    kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
-    return {"message": printable(message), "type": kind, "param": _parameter(code, message), "code": code}
-
-
-def _parameter(code: str, message: str) -> str | None:
-    """Messages name their field first, `speed: must be ...`; msgspec's last, `... - at `$.speed``."""
-    if _STATUS.get(code, _BAD_REQUEST) != _BAD_REQUEST:
-        return None
-    for place in (r"^([a-z_]+): ", r"`\$\.([a-z_]+)", r"required field `([a-z_]+)`"):
-        if named := re.search(place, message):
-            return named[1]
-    return _PARAMETERS.get(code)
-
-
-def _size_bytes(packets: list[Packet]) -> int:
-    return sum(len(packet.data) for packet in packets)
-
-
-def _event(fields: Fields) -> bytes:
+def _sse(fields: Fields) -> bytes:
     return b"data: " + msgspec.json.encode(fields) + b"\n\n"
 
 
 def _as_header(names: tuple[str, ...]) -> str:
-    """Names are a client's: nothing but letters of theirs may come back in a header."""
+    """The names are the client's: only safe characters of them are sent back in a header."""
     safe = (re.sub(r"[^A-Za-z0-9_.-]", "?", name[:40]) for name in dict.fromkeys(names))
     return ", ".join(safe)[:1000]

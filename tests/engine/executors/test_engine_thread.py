@@ -9,9 +9,17 @@ import numpy as np
 import pytest
 
 from realtime_tts.clock import MonotonicClock
-from realtime_tts.engine.api import AudioReady, EngineEvent, FinishReason, RequestFinished, SynthesisRequest
+from realtime_tts.engine.api import (
+    AudioReady,
+    Cancel,
+    EngineEvent,
+    FinishReason,
+    RequestFinished,
+    Submit,
+    SynthesisRequest,
+)
 from realtime_tts.engine.config import EngineConfig
-from realtime_tts.engine.executors.engine_thread import EngineWorker
+from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.scheduling.policy import SCHEDULERS, Batch, Scheduler, Snapshot
 from realtime_tts.engine.stage import Model
@@ -20,8 +28,8 @@ from tests.fakes import Gate, request, slots, until, wrapped
 
 
 @asynccontextmanager
-async def running(model: Model, config: EngineConfig | None = None) -> AsyncIterator[EngineWorker]:
-    worker = EngineWorker(model, MonotonicClock(), config=config)
+async def running(model: Model, config: EngineConfig | None = None) -> AsyncIterator[EngineThread]:
+    worker = EngineThread(model, MonotonicClock(), config=config)
     worker.start()
     try:
         yield worker
@@ -50,7 +58,7 @@ async def test_requests_in_parallel_all_come_back_exact_and_in_order() -> None:
         requests = [request(i, f"Sentence number {i}.") for i in range(40)]
         listeners = [Listener() for _ in requests]
         for each, listener in zip(requests, listeners, strict=True):
-            worker.submit(each, listener)
+            worker.send(Submit(each), listener)
         for each, listener in zip(requests, listeners, strict=True):
             assert (await listener.end()).reason is FinishReason.COMPLETE
             audio = [event.samples for event in listener.events if isinstance(event, AudioReady)]
@@ -66,10 +74,10 @@ async def test_a_storm_of_cancels_leaves_nothing_behind() -> None:
         for number in range(300):
             listener = Listener()
             listeners.append(listener)
-            worker.submit(request(number, "x" * rng.randint(1, 80)), listener)
+            worker.send(Submit(request(number, "x" * rng.randint(1, 80))), listener)
             if rng.random() < 0.5:
                 await asyncio.sleep(rng.random() * 0.002)
-            worker.cancel(f"r{rng.randint(0, number)}")
+            worker.send(Cancel(f"r{rng.randint(0, number)}"))
         ends = [await listener.end() for listener in listeners]
         assert {end.reason for end in ends} == {FinishReason.COMPLETE, FinishReason.CANCELLED}
         assert worker._sinks == {}
@@ -81,7 +89,7 @@ async def test_a_hung_stage_fails_its_requests_and_readiness() -> None:
     gate = Gate()
     async with running(wrapped(tone.build(), "code2wav", gate), EngineConfig(stage_timeout_s=0.2)) as worker:
         listener = Listener()
-        worker.submit(request(), listener)
+        worker.send(Submit(request()), listener)
         assert isinstance((await listener.end()).error, SynthesisFailed)
         assert not worker.status().ready
         gate.opened.set()
@@ -90,27 +98,27 @@ async def test_a_hung_stage_fails_its_requests_and_readiness() -> None:
 
 async def test_stopping_tells_every_listener_and_later_ones_too() -> None:
     gate = Gate()
-    worker = EngineWorker(wrapped(tone.build(), "talker", gate), MonotonicClock())
+    worker = EngineThread(wrapped(tone.build(), "talker", gate), MonotonicClock())
     worker.start()
     before, after = Listener(), Listener()
-    worker.submit(request(0), before)
+    worker.send(Submit(request(0)), before)
     await asyncio.to_thread(gate.entered.wait, 10)
     stopping = asyncio.create_task(worker.stop())
     assert isinstance((await before.end()).error, EngineUnavailable)
     gate.opened.set()
     await stopping
-    worker.submit(request(1), after)
+    worker.send(Submit(request(1)), after)
     assert isinstance((await after.end()).error, EngineUnavailable)
     assert not worker.status().ready
 
 
 async def test_stopping_in_mid_speech_frees_what_the_stages_hold() -> None:
     model = tone.build(costs=tone.ToneCosts(a0_s=0.002, a1_s=0.002))
-    worker = EngineWorker(model, MonotonicClock())
+    worker = EngineThread(model, MonotonicClock())
     worker.start()
     listeners = [Listener() for _ in range(5)]
     for number, listener in enumerate(listeners):
-        worker.submit(request(number, "A sentence that takes a while to say."), listener)
+        worker.send(Submit(request(number, "A sentence that takes a while to say.")), listener)
     await until(lambda: slots(model) >= 5)
     await worker.stop()
     ends = [await listener.end() for listener in listeners]
@@ -125,10 +133,10 @@ async def test_a_bug_in_the_engine_thread_is_told_to_all(
         raise ZeroDivisionError
 
     monkeypatch.setitem(SCHEDULERS, "deadline", Scheduler(broken, admits=False))
-    worker = EngineWorker(tone.build(), MonotonicClock())
+    worker = EngineThread(tone.build(), MonotonicClock())
     worker.start()
     listener = Listener()
-    worker.submit(request(), listener)
+    worker.send(Submit(request()), listener)
     assert isinstance((await listener.end()).error, EngineUnavailable)
     assert not worker.status().ready
     await worker.stop()
@@ -141,7 +149,7 @@ async def test_one_listener_s_bug_does_not_reach_the_others(caplog: pytest.LogCa
 
     async with running(tone.build()) as worker:
         listener = Listener()
-        worker.submit(request(0), broken)
-        worker.submit(SynthesisRequest("r1", "s1", "Hello.", "tone_low"), listener)
+        worker.send(Submit(request(0)), broken)
+        worker.send(Submit(SynthesisRequest("r1", "s1", "Hello.", "tone_low")), listener)
         assert (await listener.end()).reason is FinishReason.COMPLETE
     assert "the listener of request r0 has failed" in caplog.text

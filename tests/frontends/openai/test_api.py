@@ -27,14 +27,15 @@ from realtime_tts.audio.pcm import pcm_samples
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.api import Reference
 from realtime_tts.engine.config import EngineConfig
-from realtime_tts.engine.executors.engine_thread import EngineWorker
+from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model, StageInput
 from realtime_tts.errors import Overloaded, RealtimeTTSError
 from realtime_tts.frontends.openai.api import HttpApi, HttpLimits, add_routes
 from realtime_tts.server.access import Refused
+from realtime_tts.session.frontend import FrontEnd
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.runner import Connection, Transport
+from realtime_tts.session.runner import SessionRunner
 from realtime_tts.session.session import Session
 from realtime_tts.voices.store import References, VoiceLimits, VoiceStore
 from tests.fakes import Gate as Held
@@ -48,22 +49,26 @@ LONG_TEXT = "This sentence is spoken again and again. " * 300
 class Places:
     """What the server does for every session: counts it, and may refuse it."""
 
-    def __init__(self, engine: EngineWorker, limits: SessionLimits, references: References) -> None:
+    def __init__(self, engine: EngineThread, limits: SessionLimits, references: References) -> None:
         self.refusal: Exception | None = None
-        self.connections: set[Connection] = set()
+        self.connections: set[SessionRunner] = set()
         self.sessions = 0
         self._engine = engine
         self._limits = limits
         self._references = references
 
     @asynccontextmanager
-    async def open_session(self, _request: web.Request, transport: Transport) -> AsyncIterator[Connection]:
+    async def open_session(self, _request: web.Request, front_end: FrontEnd) -> AsyncIterator[SessionRunner]:
         if self.refusal is not None:
             raise self.refusal
         clock = MonotonicClock()
         self.sessions += 1
-        session = Session(f"s{self.sessions}", self._engine.info, self._limits, now_s=clock.now_s(), expires_at=0.0)
-        connection = Connection(transport, self._engine, session, clock, self._limits, fetch_reference=self._references)
+        info = self._engine.info
+        session = Session(
+            f"s{self.sessions}", {info.name: info}, self._limits, now_s=clock.now_s(), expires_at_unix_s=0.0
+        )
+        engines = {info.name: self._engine}
+        connection = SessionRunner(front_end, engines, session, clock, self._limits, fetch_reference=self._references)
         self.connections.add(connection)
         try:
             yield connection
@@ -74,7 +79,7 @@ class Places:
 class Served:
     """A running server, and what a test looks at."""
 
-    def __init__(self, url: str, engine: EngineWorker, places: Places, model: Model) -> None:
+    def __init__(self, url: str, engine: EngineThread, places: Places, model: Model) -> None:
         self.url = url
         self.engine = engine
         self.places = places
@@ -113,7 +118,7 @@ async def serving(
     """`before` is called with each batch of the Talker."""
     model = model or tone.build()
     watched = model if before is None else wrapped(model, "talker", before)
-    engine = EngineWorker(watched, MonotonicClock(), config=config)
+    engine = EngineThread(watched, MonotonicClock(), config=config)
     engine.start()
     places = Places(engine, session_limits or SessionLimits(), References(store))
     app = web.Application()

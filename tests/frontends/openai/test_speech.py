@@ -1,42 +1,33 @@
-"""One request for speech: any JSON becomes a wish or a refusal, and nothing but a whole speech has a use to tell."""
+"""A request for speech: any JSON becomes a session's inputs or an error, and only complete speech is a response."""
 
 import asyncio
 import json
-from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
 from realtime_tts.audio.format import Encoding
+from realtime_tts.audio.playout import ContinuityReport
 from realtime_tts.engine.models import tone
-from realtime_tts.errors import RealtimeTTSError
-from realtime_tts.frontends.openai.speech import (
-    TEXT_SLICE_CHARS,
-    Answer,
-    Fields,
-    SpeechFailed,
-    SpeechTransport,
-    Wish,
-    decode_fields,
-    error_fields,
-    make_wish,
-    problem,
-)
+from realtime_tts.errors import NothingToSpeak, Overloaded, RealtimeTTSError, SynthesisTruncated
+from realtime_tts.frontends.openai.speech import Fields, Speech, SpeechFrontEnd, decode_fields, parse_speech
+from realtime_tts.session.events import AudioChunk, ConfigApplied, Failed, SentenceFailed, UtteranceDone
+from realtime_tts.session.inputs import Close, Configure, Done, Text
+from realtime_tts.session.settings import SessionSettings
 
 INFO = tone.info()
 
 
-def wish_for(**fields: object) -> Wish:
-    return make_wish(fields, INFO, lambda name: {"voice": name}, max_chars=100, max_whole_chars=50)
+def speech_for(**fields: object) -> Speech:
+    return parse_speech(fields, INFO, lambda name: {"voice": name}, max_chars=100, max_whole_chars=50)
 
 
-def transport_for(text: str = "Hello.") -> SpeechTransport:
-    wish = make_wish({"input": text}, INFO, lambda name: {}, max_chars=100_000, max_whole_chars=10)
-    request = Mock(web.Request)
-    return SpeechTransport(request, wish, 24_000, Answer(request, wish, INFO, 1.0))
+def front_end_for(text: str = "Hello.", **fields: object) -> SpeechFrontEnd:
+    return SpeechFrontEnd(Mock(web.Request), speech_for(input=text, **fields), INFO, 1.0)
 
 
 JSON = st.recursive(
@@ -62,30 +53,30 @@ def test_any_bytes_are_an_object_or_refused(body: bytes) -> None:
 
 
 @given(st.dictionaries(st.sampled_from(["input", "voice", "response_format", "sample_rate", "stream", "x"]), JSON))
-def test_any_fields_are_a_wish_or_refused(fields: Fields) -> None:
+def test_any_fields_are_speech_or_an_error(fields: Fields) -> None:
     try:
-        wish = wish_for(**{"input": "Hello.", **fields})
+        speech = speech_for(**{"input": "Hello.", **fields})
     except RealtimeTTSError:
         return
-    assert wish.text.strip()
-    assert wish.ignored == (("x",) if "x" in fields else ())
+    assert speech.text.strip()
+    assert speech.ignored == (("x",) if "x" in fields else ())
 
 
 @pytest.mark.parametrize("encoding", Encoding)
 def test_what_has_its_length_in_front_is_whole_unless_it_is_to_be_streamed(encoding: Encoding) -> None:
     in_front = encoding in ("wav", "flac")
-    assert wish_for(input="Hello.", response_format=encoding.value).whole is in_front
-    assert wish_for(input="Hello.", response_format=encoding.value, stream=True).whole is False
-    assert wish_for(input="Hello.", response_format=encoding.value, stream=False).whole is True
-    assert wish_for(input="Hello.", response_format=encoding.value, stream=False, stream_format="sse").whole is False
+    assert speech_for(input="Hello.", response_format=encoding.value).whole is in_front
+    assert speech_for(input="Hello.", response_format=encoding.value, stream=True).whole is False
+    assert speech_for(input="Hello.", response_format=encoding.value, stream=False).whole is True
+    assert speech_for(input="Hello.", response_format=encoding.value, stream=False, stream_format="sse").whole is False
 
 
 def test_more_text_may_be_streamed_than_kept() -> None:
     text = "x" * 51
-    assert wish_for(input=text).text == text
+    assert speech_for(input=text).text == text
     for fields in ({"input": text, "stream": False}, {"input": text * 2}):
         with pytest.raises(RealtimeTTSError, match=r"^input: \d+ characters"):
-            wish_for(**fields)
+            speech_for(**fields)
 
 
 def test_only_what_means_the_same_goes_to_the_session() -> None:
@@ -94,138 +85,67 @@ def test_only_what_means_the_same_goes_to_the_session() -> None:
         "stream_audio": False, "on_new_context": "interrupt", "type": "session.close", "unknown": ["a"],
         "context_id": "c", "instructions": "Whisper.",
     }  # fmt: skip
-    wish = wish_for(**fields)
-    assert wish.config == {"voice": "tone_high", "speed": 2, "seed": 1}
-    assert set(wish.ignored) == fields.keys() - {"input", "voice", "speed", "seed"}
+    speech = speech_for(**fields)
+    assert speech.config == Configure(voice="tone_high", speed=2, seed=1, stream_audio=True)
+    assert set(speech.ignored) == fields.keys() - {"input", "voice", "speed", "seed"}
 
 
-# -- The session's client ---------------------------------------------------------------------------------------------
+# -- The front end ----------------------------------------------------------------------------------------------------
+
+APPLIED = ConfigApplied(SessionSettings.default(INFO), "tone", None, ("seed",))
 
 
-async def messages_of(transport: SpeechTransport) -> list[dict[str, Any]]:
-    """All that it sends, its config accepted."""
-    messages: list[dict[str, Any]] = []
-    while not messages or messages[-1]["type"] != "session.close":
-        data = await transport.receive()
-        assert isinstance(data, str)
-        messages.append(json.loads(data))
-        if messages[-1]["type"] == "session.config":
-            transport._accepted.set()
-    return messages
+def done(audio_s: float) -> UtteranceDone:
+    report = ContinuityReport(0.1, audio_s, 2, 0, 0.0, 0.0, 0.0, 0.0)
+    return UtteranceDone(0, None, 1, False, 6, report, 0.1, True, 0.1)
 
 
-@pytest.mark.parametrize("length", [1, TEXT_SLICE_CHARS, TEXT_SLICE_CHARS + 1, 3 * TEXT_SLICE_CHARS - 1])
-async def test_all_of_the_text_is_sent_in_order_and_no_message_is_too_large(length: int) -> None:
-    text = "".join(chr(0x4E00 + number % 5000) for number in range(length))
-    config, *texts, done, close = await messages_of(transport_for(text))
-    assert (config["type"], done["type"], close["type"]) == ("session.config", "input.done", "session.close")
-    assert (config["response_format"], config["stream_audio"], config["sample_rate"]) == ("pcm", True, 24_000)
-    assert "".join(message["text"] for message in texts) == text
-    assert max(len(json.dumps(message)) for message in texts) < 100_000
-
-
-async def test_no_text_is_sent_before_the_config_is_accepted() -> None:
-    transport = transport_for()
-    await transport.receive()
-    text = asyncio.create_task(transport.receive())
+async def test_no_text_is_given_before_the_config_is_accepted() -> None:
+    front_end = front_end_for()
+    assert await front_end.receive() == (Configure(stream_audio=True),)
+    text = asyncio.create_task(front_end.receive())
     for _ in range(5):
         await asyncio.sleep(0)
     assert not text.done()
-    transport._accepted.set()
-    assert "input.text" in str(await text)
+    assert list(front_end.encode(APPLIED)) == []
+    assert await text == (Text("Hello."), Done(), Close())
 
 
-SPOKEN = {"characters": 6, "audio_ms": 100.0}
-DONE = {
-    "type": "session.done", "total_sentences": 1, "utterance_index": 0, "reason": "complete", "usage": SPOKEN,
-    "continuity": {
-        "ttfp_ms": None, "ttfa_ms": None, "audio_ms": 0, "packets": 0, "underrun_count": 0, "underrun_total_ms": 0,
-        "max_underrun_ms": 0, "text_starvation_ms": 0, "continuity_ok": None,
-    },
-}  # fmt: skip
-METRICS = {
-    "ttfp_ms": None, "ttfa_ms": None, "rtf": None, "queue_ms": None, "chunks": 0, "initial_chunk_frames": None,
-    "max_underrun_ms": 0, "underrun_count": 0, "continuity_ok": None,
-}  # fmt: skip
+def test_frames_are_of_bounded_size_and_carry_the_duration_once() -> None:
+    front_end = front_end_for(response_format="pcm")
+    for length in (0, 1, 24_576, 24_577, 100_000):
+        frames = list(front_end.encode(AudioChunk(0, 0, np.zeros(length, np.float32), 0)))
+        assert sum(len(frame.data) for frame in frames) == 2 * length
+        assert max(len(frame.data) for frame in frames) <= 48 * 1024
+        assert sum(frame.audio_s for frame in frames) == length / 24_000
 
 
-async def test_a_speech_that_has_come_to_its_end_has_a_use() -> None:
-    transport = transport_for()
-    await transport.send_text(json.dumps(DONE).encode())
-    assert transport.usage().audio_ms == 100.0
+async def test_speech_without_an_end_is_truncated() -> None:
+    with pytest.raises(SynthesisTruncated):
+        await front_end_for().finish()
 
 
-async def test_a_speech_without_an_end_has_none() -> None:
-    with pytest.raises(SpeechFailed) as failed:
-        transport_for().usage()
-    assert failed.value.code == "synthesis_truncated"
+async def test_a_failure_ends_the_session_and_is_reported() -> None:
+    for event in (
+        Failed(Overloaded("full", retry_after_s=1.5)),
+        SentenceFailed(0, 0, None, SynthesisTruncated("short")),
+    ):
+        front_end = front_end_for()
+        with pytest.raises(ConnectionError):
+            front_end.encode(event)
+        with pytest.raises(type(event.error)) as failed:
+            await front_end.finish()
+        assert failed.value is event.error
 
 
-async def test_a_sentence_that_was_cut_short_ends_the_whole() -> None:
-    transport = transport_for()
-    done = {
-        "type": "audio.done", "sentence_index": 0, "total_bytes": 1, "error": False, "utterance_index": 0,
-        "duration_ms": 1, "samples": 1, "reason": "truncated", "metrics": METRICS,
-    }  # fmt: skip
-    with pytest.raises(ConnectionError):
-        await transport.send_text(json.dumps(done).encode())
-    with pytest.raises(SpeechFailed):
-        transport.usage()
-
-
-async def test_an_error_ends_the_whole_and_is_told() -> None:
-    transport = transport_for()
-    error = {
-        "type": "error", "code": "overloaded", "message": "full", "fatal": False, "retryable": True,
-        "session_id": "s", "retry_after_ms": 1500.0,
-    }  # fmt: skip
-    with pytest.raises(ConnectionError):
-        await transport.send_text(json.dumps(error).encode())
-    with pytest.raises(SpeechFailed, match="full") as failed:
-        transport.usage()
-    assert (failed.value.code, failed.value.retry_after_s) == ("overloaded", 1.5)
-
-
-async def test_a_sentence_without_words_is_an_error_only_where_it_is_the_only_one() -> None:
-    error = {
-        "type": "error", "code": "nothing_to_speak", "message": "no words", "fatal": False, "retryable": False,
-        "session_id": "s",
-    }  # fmt: skip
-    for audio_ms in (100.0, 0.0):
-        transport = transport_for()
-        await transport.send_text(json.dumps(error).encode())
-        await transport.send_text(json.dumps({**DONE, "usage": {**SPOKEN, "audio_ms": audio_ms}}).encode())
-        if audio_ms:
-            assert transport.usage()
+async def test_a_sentence_without_words_is_an_error_only_if_it_is_the_only_one() -> None:
+    error = NothingToSpeak("no words")
+    for audio_s in (0.1, 0.0):
+        front_end = front_end_for()
+        front_end.encode(SentenceFailed(0, 0, None, error))
+        front_end.encode(done(audio_s))
+        if audio_s:
+            assert front_end._check_spoken()
         else:
-            with pytest.raises(SpeechFailed, match="no words"):
-                transport.usage()
-
-
-# -- Errors -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("code", "message", "param"),
-    [
-        ("invalid_config", "speed: must be from 0.25 to 4, got 5", "speed"),
-        ("invalid_message", "session.config: Expected `int`, got `str` - at `$.seed`", "seed"),
-        ("invalid_message", "Object missing required field `input`", "input"),
-        ("invalid_message", "Object missing required field `id` - at `$.voice`", "voice"),
-        ("unknown_voice", "there is no voice 'x'", "voice"),
-        ("text_too_long", "9 more characters would be too many", "input"),
-        ("invalid_message", "the body is not JSON", None),
-        ("synthesis_failed", "speed: of light", None),
-        ("voice_exists", "name: is taken", None),
-    ],
-)
-def test_an_error_names_its_field(code: str, message: str, param: str | None) -> None:
-    assert error_fields(code, message)["param"] == param
-
-
-@given(st.text(), st.text(), st.floats(0, 1e6) | st.none())
-def test_any_error_is_an_answer(code: str, message: str, retry_after_s: float | None) -> None:
-    answer = problem(code, message, retry_after_s)
-    assert answer.status >= 400
-    assert (retry_after_s is None) == ("Retry-After" not in answer.headers)
-    assert answer.body is not None
+            with pytest.raises(NothingToSpeak, match="no words"):
+                await front_end.finish()

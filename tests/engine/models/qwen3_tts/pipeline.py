@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec import convert
 
 from realtime_tts.engine import models
-from realtime_tts.engine.api import EngineEvent, Sampling, SynthesisRequest
+from realtime_tts.engine.api import EngineEvent, Sampling, Submit, SynthesisRequest
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecDecoderConfig
@@ -41,7 +41,7 @@ def ask(number: int, text: str, voice: str = "vivian", **fields: Any) -> Synthes
 def speak(model: Model, *requests: SynthesisRequest) -> list[EngineEvent]:
     engine, events = make_engine(model, config=QUEUE)
     for request in requests:
-        engine.submit(request)
+        engine.handle(Submit(request))
     run_to_end(engine)
     return events
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.torch import load_file, save_file
 
-from realtime_tts.engine.api import FinishReason, Reference, RequestFinished, SynthesisRequest
+from realtime_tts.engine.api import Cancel, FinishReason, Reference, RequestFinished, Submit, SynthesisRequest
 from realtime_tts.engine.models.qwen3_tts.stages import TalkerStage
 from realtime_tts.engine.stage import Model
 from realtime_tts.errors import InvalidConfig, ModelNotUsable, SynthesisTruncated, UnknownVoice
@@ -86,11 +86,11 @@ def test_twelve_that_come_and_go_each_sound_as_if_alone(tiny: GetTiny, custom: M
     engine, events = make_engine(custom, config=QUEUE)
     cancelled = {2, 5, 9}
     for number, request in enumerate(requests):
-        engine.submit(request)
+        engine.handle(Submit(request))
         for _ in range(3):
             engine.step()
         if number - 1 in cancelled:
-            engine.cancel(f"r{number - 1}")
+            engine.handle(Cancel(f"r{number - 1}"))
     run_to_end(engine)
     for number, request in enumerate(requests):
         (end,) = ends_of(events, request.request_id)
@@ -137,13 +137,13 @@ def _storm(model: Model, count: int) -> None:
     engine, events = make_engine(model, config=QUEUE)
     for number in range(count):
         voice = "nobody" if chance.random() < 0.05 else chance.choice(VOICES)
-        engine.submit(ask(number, chance.choice(TEXTS[:2]), voice, frames=chance.randint(1, 4)))
+        engine.handle(Submit(ask(number, chance.choice(TEXTS[:2]), voice, frames=chance.randint(1, 4))))
         for _ in range(chance.randint(0, 4)):
             engine.step()
         while engine.status().active_requests > 8:
             engine.step()
         if chance.random() < 0.3:
-            engine.cancel(f"r{chance.randint(max(0, number - 8), number)}")
+            engine.handle(Cancel(f"r{chance.randint(max(0, number - 8), number)}"))
     run_to_end(engine)
     ends = [event for event in events if isinstance(event, RequestFinished)]
     assert sorted(end.request_id for end in ends) == sorted(f"r{n}" for n in range(count))

@@ -1,4 +1,4 @@
-"""The header of a binary frame, for clients who asked for one: whose sound it is, and which part of it."""
+"""The header of a binary frame, on request: which sentence the audio belongs to, and which part of it."""
 
 import struct
 from dataclasses import dataclass

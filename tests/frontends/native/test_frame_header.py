@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from realtime_tts.session.framing import HEADER_BYTES, FrameHeader
+from realtime_tts.frontends.native.frame_header import HEADER_BYTES, FrameHeader
 
 U32 = st.integers(0, 2**32 - 1)
 

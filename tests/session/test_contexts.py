@@ -11,9 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from realtime_tts.engine.api import Word, WordsReady
 from realtime_tts.errors import Overloaded, RealtimeTTSError
-from realtime_tts.session.framing import HEADER_BYTES, FrameHeader
-from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.messages import (
+from realtime_tts.frontends.native.frame_header import HEADER_BYTES, FrameHeader
+from realtime_tts.frontends.native.messages import (
     AudioCancelled,
     AudioDone,
     AudioStart,
@@ -22,7 +21,8 @@ from realtime_tts.session.messages import (
     SessionDone,
     SessionExpiring,
 )
-from realtime_tts.session.outputs import Close
+from realtime_tts.session.events import Closed
+from realtime_tts.session.limits import SessionLimits
 from tests.session.harness import DONE, INFO, STREAM, Harness, configured
 
 CANCEL = {"type": "input.cancel"}
@@ -86,13 +86,13 @@ def test_a_long_message_is_taken_in_by_and_by_and_spoken_as_if_at_once() -> None
     for each in (harness, slow):
         each.reads = False
     harness.text(text)
-    slow.carry_out(slow.session.receive(json.dumps({"type": "input.text", "text": text}), 0.0))
-    backlogged = slow.session.backlogged
+    slow.frame(json.dumps({"type": "input.text", "text": text}))
+    backlogged = slow.session.has_backlog
     slow.client(DONE)
     harness.client(DONE)
-    assert (backlogged, slow.session.backlogged) == (True, False), "at once it would have held up all other sessions"
-    (one,), (other,) = (each.session._dialogue._shared.utterances for each in (harness, slow))
-    assert [job.sentence for job in one.jobs] == [job.sentence for job in other.jobs]
+    assert (backlogged, slow.session.has_backlog) == (True, False), "at once it would have held up all other sessions"
+    (one,), (other,) = (each.session._contexts.shared.utterances for each in (harness, slow))
+    assert [each.sentence for each in one.sentences] == [each.sentence for each in other.sentences]
     assert one.total_sentences == 3000
 
 
@@ -176,7 +176,7 @@ def test_a_cancel_before_anything_introduces_the_server_first() -> None:
 @pytest.mark.parametrize("offset_ms", [-1, "x", 1e400])
 def test_a_bad_playhead_is_refused(offset_ms: object) -> None:
     harness = configured()
-    harness.carry_out(harness.session.receive(json.dumps({**CANCEL, "playback_offset_ms": offset_ms}), 0.0))
+    harness.frame(json.dumps({**CANCEL, "playback_offset_ms": offset_ms}))
     assert [error.code for error in harness.of(ServerError)] == ["invalid_message"]
     assert not harness.of(AudioCancelled)
 
@@ -306,7 +306,7 @@ def test_a_refused_context_never_ends_a_session_in_which_another_speaks() -> Non
     harness.audio(harness.submitted[0], slice(0, 2))
     harness.text("Context b is one too many.\n", context_id="b")
     harness.finish(harness.submitted[1], Overloaded("full", retry_after_s=1.0))
-    assert not harness.of(Close)
+    assert not harness.of(Closed)
     (error,) = harness.of(ServerError)
     assert (error.code, error.context_id) == ("overloaded", "b")
 
@@ -362,14 +362,14 @@ def test_a_session_that_is_told_to_end_finishes_what_has_begun() -> None:
     assert [error.code for error in harness.of(ServerError)] == ["session_ending"]
     harness.speak_all()
     assert [request.text for request in harness.submitted] == ["One is here.", "And then it ends."]
-    assert harness.sent[-1] == Close(1012, "server_stopping")
+    assert harness.sent[-1] == Closed(1012, "server_stopping")
     assert [done.total_sentences for done in harness.of(SessionDone)] == [2]
 
 
 def test_a_session_in_which_nothing_is_said_ends_at_once() -> None:
     harness = configured()
     harness.carry_out(harness.session.expire("drain", 30.0))
-    assert [type(each) for each in harness.sent] == [SessionExpiring, Close]
+    assert [type(each) for each in harness.sent] == [SessionExpiring, Closed]
 
 
 def test_the_idle_and_the_life_limit_are_told_before_they_come() -> None:
@@ -383,7 +383,7 @@ def test_the_idle_and_the_life_limit_are_told_before_they_come() -> None:
     assert len(harness.of(SessionExpiring)) == 1
     harness.at(3575.0)
     assert harness.of(SessionExpiring)[-1].reason == "ttl"
-    assert harness.sent[-1] == Close(1001, "session_expired"), "nothing was being said"
+    assert harness.sent[-1] == Closed(1001, "session_expired"), "nothing was being said"
 
 
 # -- All of it ---------------------------------------------------------------------------------------------------------
@@ -469,7 +469,8 @@ class AnySession(RuleBasedStateMachine):
                     by_number[each.context_number] = last = each.context_id
                 case bytes():
                     name = last
-                    if name in speaking and speaking[name].frame_header:
+                    labelled = any(start.frame_header for start in speaking.values())
+                    if labelled and (name not in speaking or speaking[name].frame_header):
                         name = by_number[FrameHeader.unpack(each).context_number]
                         each = each[HEADER_BYTES:]
                     assert name in speaking, "sound belongs to a sentence that has begun and not ended"
@@ -498,7 +499,7 @@ class AnySession(RuleBasedStateMachine):
                 break
             self.progress[running[0].request_id] = -1
             self.harness.finish(running[0])
-        assert self.harness.sent[-1] == Close(1000, "done")
+        assert self.harness.sent[-1] == Closed(1000, "done")
         self.every_sentence_is_begun_and_ended_in_order_and_nothing_follows_its_cancel()
         starts, dones = len(self.harness.of(AudioStart)), len(self.harness.of(AudioDone))
         assert starts == dones

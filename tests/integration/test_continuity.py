@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from realtime_tts.engine.api import AudioReady
-from realtime_tts.session.messages import AudioDone, SessionDone
+from realtime_tts.frontends.native.messages import AudioDone, SessionDone
 from tests.session.harness import DONE, configured
 
 

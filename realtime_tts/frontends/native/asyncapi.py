@@ -1,6 +1,6 @@
-"""The protocol in the words of machines: a state diagram and an AsyncAPI description, made from table and types.
+"""The state diagram and the AsyncAPI description of the protocol, generated from its table and types.
 
-python -m realtime_tts.session.describe > asyncapi.json
+python -m realtime_tts.frontends.native.asyncapi > asyncapi.json
 """
 
 import json
@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 
 from realtime_tts import __version__
-from realtime_tts.session.messages import CLIENT_MESSAGES, SERVER_MESSAGES
-from realtime_tts.session.protocol import PROTOCOL, RECEIVE, STREAM_PATH, State
+from realtime_tts.frontends.native.messages import CLIENT_MESSAGES, PROTOCOL, SERVER_MESSAGES, STREAM_PATH
+from realtime_tts.session import inputs
+from realtime_tts.session.inputs import SessionInput
+from realtime_tts.session.protocol import RECEIVE, State
 
 _REF = "#/components/schemas/{name}"
 _QUERY = {
@@ -23,11 +25,23 @@ _QUERY = {
 }
 
 
+_TYPES: dict[type[SessionInput], str] = {
+    inputs.Configure: "session.config",
+    inputs.Text: "input.text",
+    inputs.Flush: "input.flush",
+    inputs.Done: "input.done",
+    inputs.Cancel: "input.cancel",
+    inputs.PlaybackReport: "playback.report",
+    inputs.KeepAlive: "session.keepalive",
+    inputs.Close: "session.close",
+}
+
+
 def state_diagram() -> str:
     """Mermaid: which message leads from which state to which.  What is not drawn is refused."""
     edges: dict[tuple[State, State], list[str]] = {}
-    for (state, message), following in RECEIVE.items():
-        edges.setdefault((state, following), []).append(message.type)
+    for (state, item), following in RECEIVE.items():
+        edges.setdefault((state, following), []).append(_TYPES[item])
     lines = ["stateDiagram-v2", "    [*] --> new: connected"]
     for (state, following), messages in edges.items():
         lines.append(f"    {state} --> {following}: {', '.join(sorted(messages))}")
@@ -48,7 +62,6 @@ def asyncapi() -> dict[str, Any]:
     del schemas  # each is a reference to its component
     for kind, message in CLIENT_MESSAGES.items():
         component = components[message.__name__]
-        component["properties"].pop("unknown", None)
         component["properties"] = {"type": {"const": kind}, **component["properties"]}
         component["required"] = ["type", *component.get("required", [])]
     messages = {

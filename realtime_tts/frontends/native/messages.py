@@ -1,24 +1,25 @@
-"""protocol.md's JSON messages as types: what a client may send, what the server answers."""
+"""The JSON messages of protocol.md as types."""
 
-import json
-from typing import Any, ClassVar, TypeAlias, get_args
+from typing import ClassVar, TypeAlias, get_args
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from realtime_tts.errors import InvalidMessage, MalformedMessage
+PROTOCOL = "realtime-tts.v1"
+"""The WebSocket subprotocol; a client may omit it."""
+STREAM_PATH = "/v1/audio/speech/stream"
 
 # -- Client -> server -------------------------------------------------------------------------------------------------
 
 
 class ClientMessage(Struct, frozen=True):
-    """Any message of a client, told apart by its `type`."""
+    """A message of a client; its `type` says which."""
 
     type: ClassVar[str]
 
 
 class SessionConfig(ClientMessage, frozen=True, kw_only=True):
-    """Absent fields stay as they are; null puts a field back to its default."""
+    """Absent fields keep their value; null restores the default."""
 
     type = "session.config"
     model: str | UnsetType | None = UNSET
@@ -50,8 +51,6 @@ class SessionConfig(ClientMessage, frozen=True, kw_only=True):
     frame_header: bool | UnsetType | None = UNSET
     continuity_threshold_ms: float | UnsetType | None = UNSET
     on_new_context: str | UnsetType | None = UNSET
-    unknown: tuple[str, ...] = ()
-    """Keys of the message that are no fields; not on the wire."""
 
 
 class InputText(ClientMessage, frozen=True):
@@ -107,58 +106,11 @@ CLIENT_MESSAGES: dict[str, type[ClientMessage]] = {
 }
 
 
-def decode_client_message(data: str) -> ClientMessage:
-    """One text frame to one message.
-
-    Raises `MalformedMessage` where it is not JSON, `InvalidMessage` where it is no message of ours.
-    """
-    fields = _json(data)
-    if not isinstance(fields, dict):
-        raise InvalidMessage("a message is a JSON object with a `type`")
-    kind = fields.pop("type", None)
-    if not isinstance(kind, str):
-        raise InvalidMessage("the message has no `type`, or one that is no string")
-    if kind not in CLIENT_MESSAGES:
-        raise InvalidMessage(f"unknown message type {kind[:80]!r}; there are {', '.join(CLIENT_MESSAGES)}")
-    message_type = CLIENT_MESSAGES[kind]
-    names = set(message_type.__struct_fields__) - {"unknown"}
-    known = {name: value for name, value in fields.items() if name in names}
-    if message_type is SessionConfig:
-        known["unknown"] = tuple(printable(name) for name in fields if name not in names)
-    try:
-        return msgspec.convert(known, message_type)
-    except msgspec.ValidationError as error:
-        raise InvalidMessage(f"{kind}: {error}") from None
-
-
-def printable(text: str) -> str:
-    """Text that may be shown: as `sendable`, and of bounded length."""
-    return sendable(text[:200])
-
-
-def sendable(text: str) -> str:
-    """Text that may go out as UTF-8: surrogate pairs are joined, and lone surrogates become U+FFFD."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _json(data: str) -> Any:
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeEncodeError):
-        pass  # it may still be JSON: msgspec refuses the escape of a lone surrogate, which a cut text can end in
-    except RecursionError:
-        raise MalformedMessage("the message is nested too deeply") from None
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        raise MalformedMessage("the message is not JSON") from None
-
-
 # -- Server -> client -------------------------------------------------------------------------------------------------
 
 
 class ServerMessage(Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
-    """Fields that are at their default of None are left out on the wire."""
+    """Fields whose value is their default None are omitted on the wire."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -255,7 +207,7 @@ class AudioTimestamps(ServerMessage, frozen=True, kw_only=True, tag="audio.times
 
 
 class SentenceMetrics(Struct, frozen=True, kw_only=True):
-    """Null where there was nothing to measure."""
+    """Null: nothing to measure."""
 
     ttfp_ms: float | None
     ttfa_ms: float | None
@@ -279,14 +231,14 @@ class AudioDone(ServerMessage, frozen=True, kw_only=True, tag="audio.done"):
     metrics: SentenceMetrics
     context_id: str | None = None
     sentence_text: str | None = None
-    """Where `audio.start` had told its beginning only."""
+    """Present if `audio.start` had only the beginning of the text."""
 
 
 class AudioCancelled(ServerMessage, frozen=True, kw_only=True, tag="audio.cancelled"):
     """No audio of its context follows."""
 
     sentence_index: int | None
-    """The sentence that was being heard, or None where none was."""
+    """The sentence that was being played, or None."""
     utterance_index: int | None
     text_spoken: str
     text_remaining: str
@@ -374,7 +326,7 @@ class _Tag(Struct):
 
 
 def decode_server_message(data: str | bytes) -> AnyServerMessage | None:
-    """What a client does with a text frame: a message, or None for one of a kind that it does not know."""
+    """For clients: the message of a text frame, or None if its type is unknown."""
     if msgspec.json.decode(data, type=_Tag).type not in SERVER_MESSAGES:
         return None
     return _server_decoder.decode(data)

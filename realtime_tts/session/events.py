@@ -1,0 +1,188 @@
+"""Events of a session: what a client learns and hears, in any wire protocol.  Frozen values; seconds throughout.
+
+The audio of a sentence is `SentenceStarted`, `AudioChunk`s in order, `AudioEnd`, `SentenceDone`.  A sentence is named
+by its utterance's index, which is unique in its session, and its own index in the utterance.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from realtime_tts.audio.format import AudioFormat
+from realtime_tts.audio.playout import ContinuityReport
+from realtime_tts.engine.api import FinishReason, Samples, SynthesisMetrics
+from realtime_tts.errors import RealtimeTTSError
+from realtime_tts.session.limits import SessionLimits
+from realtime_tts.session.settings import SessionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpened:
+    """The first event of every session."""
+
+    session_id: str
+    model: str
+    voices: tuple[str, ...]
+    sample_rate_hz: int
+    limits: SessionLimits
+    expires_at_unix_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigApplied:
+    settings: SessionSettings
+    model: str
+    task_type: str | None
+    ignored: tuple[str, ...]
+    """Fields that have no effect here."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceStarted:
+    utterance_index: int
+    sentence_index: int
+    context_id: str | None
+    context_number: int
+    text: str
+    text_span: tuple[int, int]
+    """`[start, end)` in the utterance's text as received."""
+    audio_format: AudioFormat
+    """As configured; the chunks are float32 at `sample_rate_hz`."""
+    sample_rate_hz: int
+    streamed: bool
+    """False: the client wants the sentence's audio as one file."""
+    labelled: bool
+    """Its audio may arrive between that of other contexts, so each frame must say to which it belongs."""
+
+
+@dataclass(frozen=True, slots=True)
+class AudioChunk:
+    """The next samples of a sentence, float32 (n,) in [-1, 1]; `offset_samples` of it came before."""
+
+    utterance_index: int
+    sentence_index: int
+    samples: Samples
+    offset_samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class AudioEnd:
+    """No audio of the sentence follows.  `failed`: what was sent of it lacks its end."""
+
+    utterance_index: int
+    sentence_index: int
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenWord:
+    text: str
+    start_s: float
+    end_s: float
+    """From the first sample of its sentence."""
+    text_span: tuple[int, int]
+    """`[start, end)` in the utterance's text as received."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The times of the next words of a sentence.  `status`: ok, failed or unsupported; if not ok, there are none."""
+
+    utterance_index: int
+    sentence_index: int
+    context_id: str | None
+    status: str
+    words: tuple[SpokenWord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceFailed:
+    """Comes before the `SentenceDone` of a sentence that failed."""
+
+    utterance_index: int
+    sentence_index: int
+    context_id: str | None
+    error: RealtimeTTSError
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceDone:
+    utterance_index: int
+    sentence_index: int
+    context_id: str | None
+    full_text: str | None
+    """Where `SentenceStarted` had only the beginning of the text."""
+    reason: FinishReason
+    failed: bool
+    report: ContinuityReport
+    ttfa_s: float | None
+    """Time to the first audible sample."""
+    metrics: SynthesisMetrics | None
+    continuity_ok: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class UtteranceDone:
+    utterance_index: int
+    context_id: str | None
+    total_sentences: int
+    cancelled: bool
+    characters: int
+    report: ContinuityReport
+    ttfa_s: float | None
+    continuity_ok: bool | None
+    continuity_threshold_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The answer to a `Cancel`.  No audio of the context follows."""
+
+    context_id: str | None
+    utterance_index: int | None
+    sentence_index: int | None
+    """The sentence at the playback position; None where nothing had begun."""
+    text_spoken: str
+    text_remaining: str
+    audio_sent_s: float
+    audio_played_s: float
+    source: str
+    """Of the playback position: reported by the client, or estimated."""
+    requested_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    code: str
+    message: str
+    utterance_index: int | None
+    context_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An input was rejected, or the session fails: then `error.close_code` is set and `Closed` follows."""
+
+    error: RealtimeTTSError
+    context_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expiring:
+    """The session ends in `deadline_s`.  `reason`: idle, ttl or drain."""
+
+    reason: str
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The last event of every session.  `code` is a WebSocket close code."""
+
+    code: int
+    reason: str
+
+
+SentenceEvent: TypeAlias = SentenceStarted | AudioChunk | AudioEnd | Words | SentenceFailed | SentenceDone
+SessionEvent: TypeAlias = (
+    SessionOpened | ConfigApplied | SentenceEvent | UtteranceDone | Cancelled | Warned | Failed | Expiring | Closed
+)

@@ -1,0 +1,107 @@
+"""The outgoing events of a session, in order.  What has left it counts as sent and cannot be withdrawn."""
+
+from collections import deque
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from realtime_tts.session.events import (
+    AudioChunk,
+    AudioEnd,
+    SentenceDone,
+    SentenceFailed,
+    SentenceStarted,
+    SessionEvent,
+    UtteranceDone,
+    Words,
+)
+
+if TYPE_CHECKING:
+    from realtime_tts.session.sentence import SentenceState
+    from realtime_tts.session.utterance import Utterance
+
+
+@dataclass(frozen=True, slots=True)
+class StartOf:
+    """Becomes a `SentenceStarted` with the text that is known when it leaves."""
+
+    sentence: "SentenceState"
+
+
+@dataclass(frozen=True, slots=True)
+class DoneOf:
+    """Becomes a `SentenceDone` when it leaves: its figures are those of what was sent before it."""
+
+    sentence: "SentenceState"
+
+
+@dataclass(frozen=True, slots=True)
+class EndOf:
+    """Becomes an `UtteranceDone` when it leaves."""
+
+    utterance: "Utterance"
+
+
+Outgoing: TypeAlias = SessionEvent | StartOf | DoneOf | EndOf
+
+
+class Outbox:
+    def __init__(self) -> None:
+        self._waiting: deque[Outgoing] = deque()
+        self._sending: dict[tuple[int, int], SentenceState] = {}
+        """Sentences whose start has left, and whose end has not."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def unsent_samples(self) -> int:
+        return sum(len(each.samples) for each in self._waiting if isinstance(each, AudioChunk))
+
+    def add(self, *outgoing: Outgoing) -> None:
+        self._waiting.extend(outgoing)
+
+    def extend(self, outgoing: Iterable[Outgoing]) -> None:
+        self._waiting.extend(outgoing)
+
+    def clear(self) -> None:
+        self._waiting.clear()
+
+    def next(self) -> SessionEvent | None:
+        """The next event; from here on it counts as sent."""
+        if not self._waiting:
+            return None
+        match outgoing := self._waiting.popleft():
+            case StartOf(sentence=sentence):
+                self._sending[sentence.key] = sentence
+                sentence.start_sent = True
+                return sentence.started_event()
+            case DoneOf(sentence=sentence):
+                sentence.done_sent = True
+                return sentence.done_event()
+            case EndOf(utterance=utterance):
+                utterance.done_sent = True
+                return utterance.done_event()
+            case _:
+                return outgoing
+
+    def sentence_of(self, event: AudioChunk | AudioEnd | SentenceDone) -> "SentenceState | None":
+        """The sentence of an event that has left; None after its end, which this reports once."""
+        key = (event.utterance_index, event.sentence_index)
+        return self._sending.pop(key, None) if isinstance(event, SentenceDone) else self._sending.get(key)
+
+    def withdraw(self, utterances: Collection["Utterance"]) -> None:
+        """Removes what waits of cancelled utterances."""
+        indices = {utterance.index for utterance in utterances}
+        self._waiting = deque(each for each in self._waiting if _utterance_index(each) not in indices)
+
+
+def _utterance_index(outgoing: Outgoing) -> int | None:
+    match outgoing:
+        case AudioChunk() | AudioEnd() | Words() | SentenceFailed() | SentenceStarted() | UtteranceDone():
+            return outgoing.utterance_index
+        case StartOf(sentence=sentence) | DoneOf(sentence=sentence):
+            return sentence.utterance.index
+        case EndOf(utterance=utterance):
+            return utterance.index
+    return None

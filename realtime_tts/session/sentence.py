@@ -1,0 +1,242 @@
+"""The state of one sentence: waiting, at the engine, being sent, done."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from realtime_tts.audio.playout import PlayoutLedger
+from realtime_tts.audio.time_stretch import StreamingStretcher
+from realtime_tts.engine.api import FinishReason, RequestFinished, Samples, SynthesisRequest, Word
+from realtime_tts.session.events import (
+    AudioChunk,
+    AudioEnd,
+    SentenceDone,
+    SentenceFailed,
+    SentenceStarted,
+    SpokenWord,
+    Words,
+)
+from realtime_tts.text.pronunciations import Respelled
+from realtime_tts.text.splitter import Sentence
+from realtime_tts.text.unicode import encodable
+
+if TYPE_CHECKING:
+    from realtime_tts.session.utterance import Utterance
+
+AUDIBLE = 10 ** (-40 / 20)
+"""The first sample above -40 dBFS counts as audible: below are a voice's breath and a model's noise."""
+
+
+@dataclass(slots=True, eq=False)
+class SentenceState:
+    """One sentence of an utterance.
+
+    Its audio is sent at the model's rate, stretched by `tempo` where the model has no speed of its own.
+    """
+
+    index: int
+    sentence: Sentence
+    """Its offsets are those of the cleaned text."""
+    sources: tuple[int, ...] | None
+    """For each character of the sentence, and its end, the offset in the received text; None where both are equal."""
+    respelled: Respelled
+    utterance: "Utterance"
+    request: SynthesisRequest
+    sample_rate_hz: int
+    tempo: float
+    text_complete_at_s: float
+    """Infinite while its end has not been received."""
+    has_word_times: bool
+    """Whether the model reports when each word is spoken."""
+    speakable_at_s: float
+    """When enough of its text had been received to speak it."""
+    held: list[Samples | tuple[Word, ...]] = field(default_factory=list)
+    """Audio and word times from the engine that wait for the sentences before."""
+    words: list[Word] = field(default_factory=list)
+    finished: RequestFinished | None = None
+    started: bool = False
+    labelled: bool = False
+    start_sent: bool = False
+    done_sent: bool = False
+    announced_text: str | None = None
+    """The text of its `SentenceStarted`."""
+    ledger: PlayoutLedger = field(default_factory=PlayoutLedger)
+    due_from_s: float | None = None
+    """When it could first have been sent: its text complete, and everything before it sent."""
+    leading_silence_s: float | None = None
+    samples_made: int = 0
+    """By the model."""
+    samples_out: int = 0
+    """Passed on, after the stretcher."""
+    audio_sent_s: float = 0.0
+    samples_reported: int = 0
+    """Of `samples_made`, those that the engine knows were sent."""
+    played_intervals: list[tuple[float, float]] = field(default_factory=list)
+    """`[begin, end)` of each gapless stretch of its playback, by the clock, if the client plays all on arrival."""
+    _stretcher: StreamingStretcher | None = None
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return self.utterance.index, self.index
+
+    # -- Passing on ----------------------------------------------------------------------------------------------------
+
+    def pass_on(self) -> Iterator[AudioChunk | Words]:
+        """What is held, in order; only called when it is this sentence's turn and it has started."""
+        held, self.held = self.held, []
+        for each in held:
+            if isinstance(each, tuple):
+                yield self._words("ok", tuple(self._spoken(word) for word in each))
+            else:
+                self.samples_made += len(each)
+                yield from self._chunk(self._stretched(each))
+
+    def start(self, *, labelled: bool) -> Iterator[Words]:
+        """The first of it is passed on: call before `pass_on` and `end`, once."""
+        self.started = True
+        self.labelled = labelled
+        self.utterance.begun.append(self)
+        if self.wants_words and not self.has_word_times:
+            yield self._words("unsupported")
+
+    def end(self) -> Iterator[AudioChunk | Words | AudioEnd | SentenceFailed]:
+        """The rest of the audio, and its error."""
+        assert self.finished is not None
+        error = self.finished.error
+        if self.wants_words and self.has_word_times and not self.words and error is None:
+            yield self._words("failed")
+        if self._stretcher is not None:
+            yield from self._chunk(self._stretcher.flush())
+            self._stretcher = None
+        yield AudioEnd(*self.key, failed=self.finished.reason is FinishReason.ERROR)
+        if error is not None:
+            yield SentenceFailed(*self.key, self.utterance.context_id, error)
+
+    def _stretched(self, samples: Samples) -> Samples:
+        if self.tempo == 1.0:
+            return samples
+        if self._stretcher is None:
+            self._stretcher = StreamingStretcher(self.sample_rate_hz, self.tempo)
+        return self._stretcher.push(samples)
+
+    def _chunk(self, samples: Samples) -> Iterator[AudioChunk]:
+        if not len(samples):
+            return
+        if self.leading_silence_s is None and (loud := np.flatnonzero(np.abs(samples) > AUDIBLE)).size:
+            self.leading_silence_s = (self.samples_out + int(loud[0])) / self.sample_rate_hz
+        yield AudioChunk(*self.key, samples, self.samples_out)
+        self.samples_out += len(samples)
+
+    # -- Values for the client -----------------------------------------------------------------------------------------
+
+    def started_event(self) -> SentenceStarted:
+        self.announced_text = self.sentence.text
+        utterance = self.utterance
+        return SentenceStarted(
+            *self.key,
+            context_id=utterance.context_id,
+            context_number=utterance.context_number,
+            text=self.sentence.text,
+            text_span=self.text_span,
+            audio_format=utterance.settings.audio_format,
+            sample_rate_hz=self.sample_rate_hz,
+            streamed=utterance.settings.stream_audio,
+            labelled=self.labelled,
+        )
+
+    def done_event(self) -> SentenceDone:
+        assert self.finished is not None
+        report = self.ledger.report(started_at_s=self.due_from_s)
+        text = self.sentence.text
+        return SentenceDone(
+            *self.key,
+            context_id=self.utterance.context_id,
+            full_text=text if self.announced_text not in (None, text) else None,
+            reason=self.finished.reason,
+            failed=self.finished.error is not None,
+            report=report,
+            ttfa_s=audible_after(report.ttfp_s, self.leading_silence_s),
+            metrics=self.finished.metrics,
+            continuity_ok=report.continuity_ok(self.utterance.settings.continuity_threshold_s),
+        )
+
+    def _words(self, status: str, words: tuple[SpokenWord, ...] = ()) -> Words:
+        return Words(*self.key, self.utterance.context_id, status, words)
+
+    def _spoken(self, word: Word) -> SpokenWord:
+        start, end = self.word_span(word)
+        return SpokenWord(
+            text=encodable(self.sentence.text[start:end]),
+            start_s=word.start_s / self.tempo,
+            end_s=word.end_s / self.tempo,
+            text_span=(self.source(start), self.source(end)),
+        )
+
+    # -- Sent ----------------------------------------------------------------------------------------------------------
+
+    def on_audio_sent(self, audio_s: float, now_s: float, playout_end_s: float | None) -> int:
+        """`audio_s` of it went to the socket at `now_s`; the listener plays what was sent before until `playout_end_s`.
+
+        Returns the samples of the model that are sent with it.
+        """
+        self.audio_sent_s += audio_s
+        self._record(self.ledger, audio_s, now_s, playout_end_s)
+        self._record(self.utterance.ledger, audio_s, now_s, playout_end_s)
+        self.utterance.on_audible(self.leading_silence_s)
+        self._extend_playback(max(now_s, playout_end_s or now_s), audio_s)
+        return self._report(min(round(self.audio_sent_s * self.sample_rate_hz * self.tempo), self.samples_made))
+
+    def on_done_sent(self) -> int:
+        """Nothing more of it will be sent.  Returns the samples that the engine does not yet know as sent."""
+        return self._report(self.samples_made)
+
+    def _record(self, ledger: PlayoutLedger, audio_s: float, now_s: float, playout_end_s: float | None) -> None:
+        # A listener that ran out before this sentence's text was complete waits for the text, not for the server.
+        starved = ledger.playout_end_s is not None and self.text_complete_at_s > ledger.playout_end_s
+        ledger.record(arrived_at_s=now_s, duration_s=audio_s, text_starved=starved, hearing_until_s=playout_end_s)
+
+    def _report(self, upto: int) -> int:
+        more = max(0, upto - self.samples_reported)
+        self.samples_reported += more
+        return more
+
+    def _extend_playback(self, begin_s: float, audio_s: float) -> None:
+        intervals = self.played_intervals
+        if intervals and begin_s - intervals[-1][1] < 1e-6:
+            intervals[-1] = (intervals[-1][0], intervals[-1][1] + audio_s)
+        else:
+            intervals.append((begin_s, begin_s + audio_s))
+
+    def played_s(self, at_s: float) -> float:
+        """Seconds of it that a listener who plays all on arrival has played by `at_s`."""
+        return sum(min(max(at_s - begin, 0.0), end - begin) for begin, end in self.played_intervals)
+
+    # -- Text ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def wants_words(self) -> bool:
+        return self.utterance.settings.word_timestamps
+
+    @property
+    def text_span(self) -> tuple[int, int]:
+        """In the utterance's text as received."""
+        return self.source(0), self.source(len(self.sentence.text))
+
+    def source(self, offset: int) -> int:
+        """The offset in the received text of the character at `offset` of the sentence."""
+        if offset >= len(self.sentence.text):
+            return self.sentence.end if self.sources is None else self.sources[-1]
+        if self.sources is None:
+            return min(self.sentence.start + offset, self.sentence.end)
+        return self.sources[offset]
+
+    def word_span(self, word: Word) -> tuple[int, int]:
+        """A word of the request, as characters of the sentence."""
+        return self.respelled.source(word.start), self.respelled.source_end(word.end)
+
+
+def audible_after(ttfp_s: float | None, leading_silence_s: float | None) -> float | None:
+    """Time to the first audible sample: time to the first packet, and the silence at its beginning."""
+    return None if ttfp_s is None or leading_silence_s is None else ttfp_s + leading_silence_s

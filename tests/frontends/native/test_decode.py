@@ -1,0 +1,116 @@
+"""Frames to inputs: whatever is received is an input or a typed error."""
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from realtime_tts.errors import InvalidMessage, MalformedMessage, MessageTooBig, UnexpectedMessage
+from realtime_tts.frontends.native.decode import decode
+from realtime_tts.frontends.native.messages import CLIENT_MESSAGES, SessionConfig
+from realtime_tts.session.inputs import Cancel, Configure, PlaybackReport, SessionInput, Text
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+fields = st.sampled_from([*SessionConfig.__struct_fields__, "text", "played_ms", "extra", ""])
+
+
+def decoded(frame: str | bytes) -> SessionInput:
+    data = frame.encode("utf-8", "surrogatepass") if isinstance(frame, str) else frame
+    return decode(data, is_binary=False, max_message_bytes=1_000_000)
+
+
+@given(st.binary() | st.text().map(str.encode))
+def test_any_text_frame_is_an_input_or_a_typed_error(frame: bytes) -> None:
+    with contextlib.suppress(InvalidMessage):
+        assert isinstance(decoded(frame), SessionInput)
+
+
+@given(st.sampled_from(list(CLIENT_MESSAGES)), st.dictionaries(fields, json_values, max_size=6))
+def test_any_field_values_are_an_input_or_a_typed_error(kind: str, values: dict[str, object]) -> None:
+    with contextlib.suppress(InvalidMessage):
+        assert isinstance(decoded(json.dumps({**values, "type": kind})), SessionInput)
+
+
+@given(st.text())
+def test_text_is_received_as_it_was_sent(text: str) -> None:
+    assert decoded(json.dumps({"type": "input.text", "text": text})) == Text(text)
+
+
+def test_a_text_may_end_inside_a_surrogate_pair() -> None:
+    assert decoded('{"type":"input.text","text":"hi \\ud83d"}') == Text("hi \ud83d")
+
+
+def test_absent_null_and_given_fields_are_different() -> None:
+    config = decoded('{"type":"session.config","voice":null,"speed":1.5}')
+    assert config == Configure(voice=None, speed=1.5)
+    assert isinstance(config, Configure)
+    assert config.language is UNSET
+
+
+def test_speaker_is_another_name_of_voice_and_milliseconds_become_seconds() -> None:
+    config = decoded('{"type":"session.config","speaker":"x","max_buffer_delay_ms":250,"continuity_threshold_ms":null}')
+    assert config == Configure(voice="x", max_buffer_delay_s=0.25, continuity_threshold_s=None)
+    assert decoded('{"type":"session.config","voice":"y","speaker":"x"}') == Configure(voice="y")
+    assert decoded('{"type":"input.cancel","playback_offset_ms":1500}') == Cancel(None, 1.5)
+    report = decoded('{"type":"playback.report","played_ms":1000,"buffered_ms":20,"context_id":"a","underruns":3}')
+    assert report == PlaybackReport(1.0, "a", 0.02)
+
+
+def test_unknown_keys_of_a_config_are_kept_by_name() -> None:
+    config = decoded('{"type":"session.config","sneed":1,"unknown":2,"\\ud800":3}')
+    assert config == Configure(unknown=("sneed", "unknown", "\ufffd"))
+
+
+def test_invalid_frames_are_distinguished() -> None:
+    malformed: list[str | bytes] = [
+        "",
+        "hello",
+        '{"type":"input.text"',
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        b'{"type":"\xff"}',
+    ]
+    invalid: list[str | bytes] = [
+        "[]",
+        "null",
+        "{}",
+        '{"type":7}',
+        '{"type":"nope"}',
+        '{"type":"input.text"}',
+        '{"type":"input.text","text":7}',
+        '{"type":"input.text","text":null}',
+        '{"type":"session.config","voice":7}',
+        '{"type":"session.config","stream_audio":"yes"}',
+        '{"type":"session.config","sample_rate":1e999}',
+        '{"type":"session.config","sample_rate":"24000"}',
+        '{"type":"input.cancel","playback_offset_ms":-1}',
+        '{"type":"input.cancel","playback_offset_ms":NaN}',
+        '{"type":"playback.report","played_ms":1,"buffered_ms":-1}',
+    ]
+    cases = [(MalformedMessage, each) for each in malformed] + [(InvalidMessage, each) for each in invalid]
+    for kind, frame in cases:
+        with pytest.raises(kind) as caught:
+            decoded(frame)
+        assert type(caught.value) is kind, frame[:60]
+
+
+def test_a_bad_time_is_named_by_its_field() -> None:
+    with pytest.raises(InvalidMessage, match="playback_offset_ms: must be a number") as caught:
+        decoded('{"type":"input.cancel","playback_offset_ms":-1}')
+    assert caught.value.param == "playback_offset_ms"
+
+
+def test_large_and_binary_frames_are_rejected() -> None:
+    for is_binary in (False, True):
+        with pytest.raises(MessageTooBig) as caught:
+            decode(b"x" * 1001, is_binary=is_binary, max_message_bytes=1000)
+        assert caught.value.close_code == 1009
+    with pytest.raises(UnexpectedMessage):
+        decode(b"x", is_binary=True, max_message_bytes=1000)
