@@ -43,7 +43,7 @@ class FakeSession:
 
 def stage(*pieces: list[int]) -> WholeGraphStage:
     def read(text: str, pronunciations: Pronunciations) -> list[Piece]:
-        return [Piece(Traced("a" * len(tokens), [0] * len(tokens)), tuple(tokens)) for tokens in pieces]
+        return [Piece(Traced.of("a" * len(tokens)), tuple(tokens)) for tokens in pieces]
 
     return WholeGraphStage(FakeSession(), read, load_styles())
 
@@ -101,12 +101,12 @@ def test_both_graphs_agree_in_sound_and_duration(speaker: Speaker) -> None:
             assert len(chunks) > 2
             difference = abs(len(rewritten) - len(exported))
             assert difference <= MAX_DURATION_DIFFERENCE_FRAMES * 600, (voice, text, difference)
-            one, other = aligned(rewritten, exported)
+            one, other = time_aligned(rewritten, exported)
             assert np.corrcoef(one, other)[0, 1] >= MIN_CORRELATION, (voice, text)
             assert mel_distance_db(one, other) <= MAX_MEL_DISTANCE_DB, (voice, text)
 
 
-def aligned(one: Array, other: Array) -> tuple[Array, Array]:
+def time_aligned(one: Array, other: Array) -> tuple[Array, Array]:
     """Both at equal loudness, without what precedes the start that they share (the lag of maximal correlation)."""
     most = MAX_DURATION_DIFFERENCE_FRAMES * 600
     size = len(one) + len(other)
