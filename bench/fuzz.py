@@ -165,7 +165,7 @@ class _Rig:
             self.open -= 1
         for frame in self.encoder.encode(event):
             if frame.audio_s:
-                self.do(self.session.on_audio_sent(event, frame.audio_s, self.now_s))
+                self.session.on_audio_sent(event, frame.audio_s, self.now_s)
             if not self.session.wants(event):
                 break
         self.do(self.session.on_event_sent(event, self.now_s))

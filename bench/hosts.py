@@ -3,7 +3,7 @@
 from urllib.parse import urlsplit
 
 from realtime_tts.errors import RealtimeTTSError
-from realtime_tts.server.auth import is_loopback
+from realtime_tts.server.addresses import is_loopback
 
 
 class NotThisMachine(RealtimeTTSError):

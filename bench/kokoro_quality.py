@@ -20,9 +20,10 @@ from bench.results import Result, Table
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.engine.models import kokoro
-from realtime_tts.engine.models.kokoro.normalise import normalise
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.stage import Model, StageInput
+from realtime_tts.text.english.normalizer import normalize
+from realtime_tts.text.offsets import AlignedText
 
 Array = npt.NDArray[np.float32]
 
@@ -126,7 +127,7 @@ def _stream(model: Model, request: SynthesisRequest, plan: ChunkPlan) -> Iterato
 
 # Whisper writes numbers and addresses its own way, so both sides are put in words before they are compared.
 def words(text: str) -> list[str]:
-    spelled = re.sub(r"(?<=[A-Z])(?=[A-Z])", " ", normalise(text))
+    spelled = re.sub(r"(?<=[A-Z])(?=[A-Z])", " ", normalize(AlignedText.of(text)).text)
     return re.sub(r"[^a-z' ]", " ", spelled.lower().replace("p.m.", "pm").replace("a.m.", "am")).split()
 
 

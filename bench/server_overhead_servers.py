@@ -124,11 +124,11 @@ class PacedEngine:
 
 @asynccontextmanager
 async def ours(_encoding: Encoding) -> AsyncIterator[int]:
-    """The whole server but for its engine thread: door, access, session, encoder, metrics."""
+    """The whole server but for its engine thread: connection limits, middlewares, session, encoder, metrics."""
     clock, metrics = MonotonicClock(), Metrics()
     limits = ServerLimits(max_sessions=MAX_LISTENERS)
     server = Server(
-        PacedEngine(asyncio.get_running_loop()),
+        {"tone": PacedEngine(asyncio.get_running_loop())},
         clock,
         limits,
         ServerOptions(observer=metrics, metrics_text=metrics.text),

@@ -98,10 +98,6 @@ class VoiceNotFound(UnknownVoice):
     http_status = 404
 
 
-class UnknownModel(InvalidConfig):
-    code = "unknown_model"
-
-
 class ModelNotFound(RealtimeTTSError):
     """The URL names a model that does not exist."""
 
@@ -149,6 +145,12 @@ class InvalidRequest(RealtimeTTSError):
     code = "invalid_request"
 
 
+class ExpectationFailed(InvalidRequest):
+    """An Expect header other than `100-continue`."""
+
+    http_status = 417
+
+
 class NotFound(RealtimeTTSError):
     """No resource has this URL."""
 
@@ -191,6 +193,12 @@ class QuotaExceeded(RealtimeTTSError):
     code = "quota_exceeded"
     http_status = 429
     retryable = True
+
+
+class UnknownScheduler(RealtimeTTSError):
+    """The URL names a scheduler that no engine runs."""
+
+    code = "unknown_scheduler"
 
 
 class TokensNotNeeded(RealtimeTTSError):

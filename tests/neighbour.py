@@ -29,7 +29,7 @@ async def attacked(limits: SessionLimits | None = None, model: Model | None = No
             over.set()
             await neighbour
         await until(lambda: server.active_sessions == 0)
-        await until(lambda: server._engine.status().active_requests == 0)
+        await until(lambda: server.engine_status().active_requests == 0)
         await until(lambda: slots(model) == 0)
 
 

@@ -1,14 +1,15 @@
-"""A real server on a free loopback port, for tests that speak to one."""
+"""A real server on a free loopback port."""
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 from aiohttp import web
 
 from realtime_tts.clock import MonotonicClock
+from realtime_tts.engine.api import EngineHandle
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.models import tone
@@ -24,11 +25,13 @@ async def tone_server(
     options: ServerOptions | None = None,
     tls: ssl.SSLContext | None = None,
     add_routes: Callable[[web.Application], None] | None = None,
+    other_engines: Mapping[str, EngineHandle] | None = None,
 ) -> AsyncIterator[tuple[str, Server]]:
+    """`model` is the default; `other_engines` are already started."""
     clock = MonotonicClock()
     engine = EngineThread(model or tone.build(), clock, config=config)
     engine.start()
-    server = Server(engine, clock, limits, options)
+    server = Server({engine.info.name: engine, **(other_engines or {})}, clock, limits, options)
     if add_routes is not None:
         add_routes(server.app)
     try:
@@ -39,13 +42,26 @@ async def tone_server(
 
 
 async def bare_exchange(url: str, request: bytes) -> bytes:
-    """What a server answers to bytes that no client would send, up to when it closes."""
+    """The response to raw bytes, up to the end of the connection."""
     reader, writer = await asyncio.open_connection(urlsplit(url).hostname, urlsplit(url).port)
     try:
         writer.write(request)
         return await asyncio.wait_for(reader.read(), 20)
     except ConnectionResetError:
         return b""
+    finally:
+        writer.close()
+
+
+async def first_response(url: str, request: bytes) -> bytes:
+    """The response to raw bytes, up to the end of its body: a server may read on before it closes the connection."""
+    reader, writer = await asyncio.open_connection(urlsplit(url).hostname, urlsplit(url).port)
+    try:
+        writer.write(request)
+        async with asyncio.timeout(20):
+            head = await reader.readuntil(b"\r\n\r\n")
+            fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if line)
+            return head + await reader.readexactly(int(fields[b"content-length"]))
     finally:
         writer.close()
 

@@ -1,266 +1,266 @@
-// Puts the page together: who knows whom, and what is shown when the speaker tells of a change.
+// Entry point: creates the parts of the page, connects them, and updates the panels after each change.
 
-import { Api } from "./api.js";
-import { BargeIn } from "./barge-in.js";
-import { SpeechClient } from "./client.js";
-import { ClonePanel } from "./clone-panel.js";
-import { ComparePanel } from "./compare-panel.js";
-import { Composer } from "./composer.js";
-import { Continuity } from "./continuity.js";
-import { element, note } from "./dom.js";
-import { Inspector } from "./inspector.js";
-import { KeepPanel } from "./keep-panel.js";
-import { KeyDialog } from "./key-dialog.js";
-import { LoadPanel } from "./load-panel.js";
-import { BadNetwork } from "./network.js";
-import { NetworkPanel } from "./network-panel.js";
-import { Player } from "./player.js";
-import { Speaker } from "./speaker.js";
-import { Stage } from "./stage.js";
-import { Tabs } from "./tabs.js";
-import { TextsPanel } from "./texts-panel.js";
-import { TORTURE_TEXTS } from "./torture-texts.js";
-import { Voices } from "./voices.js";
-import { showWaterfall } from "./waterfall.js";
-import { WorkerSocket } from "./worker-socket.js";
-import { linkInWords, measuresInWords, timingsInWords, unreachableInWords } from "./words.js";
+import { Player } from "./audio/player.js";
+import { BargeInPanel } from "./panels/barge-in-panel.js";
+import { ClonePanel } from "./panels/clone-panel.js";
+import { ComparePanel } from "./panels/compare-panel.js";
+import { Composer } from "./panels/composer.js";
+import { ContinuityPanel } from "./panels/continuity-panel.js";
+import { connectionText, playbackText, timingsText } from "./panels/display-text.js";
+import { element, note } from "./panels/dom.js";
+import { ExportPanel } from "./panels/export-panel.js";
+import { KeyDialog } from "./panels/key-dialog.js";
+import { showLatency } from "./panels/latency-panel.js";
+import { LoadPanel } from "./panels/load-panel.js";
+import { MessagePanel } from "./panels/message-panel.js";
+import { NetworkPanel } from "./panels/network-panel.js";
+import { SpeechSettings } from "./panels/speech-settings.js";
+import { Tabs } from "./panels/tabs.js";
+import { TextsPanel } from "./panels/texts-panel.js";
+import { Transcript } from "./panels/transcript.js";
+import { SpeechClient } from "./protocol/client.js";
+import { HttpApi } from "./protocol/http-api.js";
+import { modelsOf } from "./protocol/models.js";
+import { WorkerSocket } from "./protocol/worker-socket.js";
+import { DIFFICULT_TEXTS } from "./simulation/difficult-texts.js";
+import { ImpairedNetwork } from "./simulation/network-impairment.js";
+import { UtteranceController } from "./utterance/controller.js";
+import { unreachableMessage } from "./utterance/error-messages.js";
 
 const STATUS = {
   connecting: "Connecting…",
-  waiting: "Waiting for the first sound…",
+  waiting: "Waiting for the first audio…",
   listening: "Waiting for more text…",
   speaking: "Speaking",
-  rebuffering: "A gap: waiting for more sound…",
-  spoken: "All spoken",
+  rebuffering: "Gap: waiting for late audio…",
+  spoken: "Finished",
   stopped: "Stopped",
-  failed: "Not spoken to the end",
+  failed: "Failed before the end",
   silent: "Nothing was spoken",
 };
-const FIGURES_EVERY_MS = 200; // numbers that change faster cannot be read
+const FIGURES_EVERY_MS = 200; // figures that change more often are unreadable
 const RETRY_MS = [1000, 2000, 4000, 8000];
-const OTHERS_SAY = TORTURE_TEXTS.filter(({ name }) => ["Numbers", "One long sentence", "Tongue twister"].includes(name));
+const LOAD_TEXTS = DIFFICULT_TEXTS.filter(({ name }) =>
+  ["Numbers", "One long sentence", "Tongue twister"].includes(name),
+).map(({ text }) => text);
 
-const api = new Api({ base: document.baseURI, storage: sessionStorage });
+const api = new HttpApi({ base: document.baseURI, storage: sessionStorage });
 const player = new Player();
-const network = new BadNetwork({ seed: 1 });
-const speakers = new Set();
+const network = new ImpairedNetwork({ seed: 1 });
+const controllers = new Set();
 
-function makeSpeaker(scheduler, line = null) {
-  const openSocket = (...to) => new WorkerSocket(...to);
-  const client = new SpeechClient({ url: api.socketUrl(scheduler), token: api.token, openSocket, network: line });
-  const made = new Speaker({ client, player, probe: () => api.probe() });
-  speakers.add(made);
-  const retire = () => {
+function makeController(receivePath = null) {
+  const openSocket = (...args) => new WorkerSocket(...args);
+  const client = new SpeechClient({ url: api.socketUrl, token: api.token, openSocket, network: receivePath });
+  const made = new UtteranceController({ client, player, probe: () => api.probe() });
+  controllers.add(made);
+  const close = () => {
     client.close();
-    speakers.delete(made);
+    controllers.delete(made);
   };
-  return { speaker: made, retire };
+  return { controller: made, close };
 }
 
-function load(scheduler) {
-  const config = { voice: element("voice").value || null };
-  return { url: api.socketUrl(scheduler), token: api.token, texts: OTHERS_SAY.map(({ text }) => text), config };
+/** BackgroundLoad's options, with the model and voice of a session.config. */
+function loadOptions({ model, voice }) {
+  return { url: api.socketUrl, token: api.token, texts: LOAD_TEXTS, config: { model, voice } };
 }
 
 player.onstats = (stats) => {
-  for (const each of speakers) each.hear(stats);
+  for (const each of controllers) each.onPlayerStats(stats);
 };
 
-const { speaker } = makeSpeaker(null, network);
-const voices = new Voices();
-const composer = new Composer({ speaker, config: () => voices.config });
-const continuity = new Continuity(speaker);
-const stage = new Stage(element("stage"));
-const inspector = new Inspector();
+const { controller } = makeController(network);
+const settings = new SpeechSettings();
+const composer = new Composer({ controller, settings });
+const continuityPanel = new ContinuityPanel(controller);
+const transcript = new Transcript(element("transcript"));
+const messagePanel = new MessagePanel();
 const tabs = new Tabs(element("tabs"));
-const networkPanel = new NetworkPanel({ network, speaker });
-new LoadPanel(() => load(null));
-const bargeIn = new BargeIn({
-  speaker,
-  stop(atMs) {
-    composer.stop(atMs);
-  },
-});
+const networkPanel = new NetworkPanel({ network, controller });
+new LoadPanel(() => loadOptions(settings.config));
+const bargeInPanel = new BargeInPanel({ controller, stop: (atMs) => composer.stop(atMs) });
 const comparePanel = new ComparePanel({
-  makeSpeaker,
-  load,
-  compose: () => ({ text: composer.text, config: voices.config }),
+  settings,
+  text: () => composer.text,
+  makeController,
+  loadOptions,
   onstart: () => composer.stop(performance.now()),
 });
 const textsPanel = new TextsPanel((text, atMs) => {
   composer.text = text;
   composer.speak(atMs);
 });
-new KeepPanel({
-  speaker,
+new ExportPanel({
+  controller,
   player,
-  present: () => ({ config: voices.config, text: composer.text, url: api.socketUrl(), keyed: api.hasKey }),
+  request: () => ({ config: settings.config, text: composer.text, url: api.socketUrl, keyed: api.hasKey }),
 });
 new ClonePanel({
   api,
   async onvoice(name) {
     await loadServer();
-    voices.choose(name);
+    settings.selectVoice(name);
   },
 });
 const keyDialog = new KeyDialog({ api, onkey: () => loadServer() });
-api.onlocked = () => keyDialog.open();
-speaker.client.on("message", (message) => inspector.add(message));
-speaker.client.on("error", ({ code }) => {
+api.onunauthorized = () => keyDialog.open();
+controller.client.on("message", (message) => messagePanel.add(message));
+controller.client.on("error", ({ code }) => {
   if (code === "unauthorized") keyDialog.open();
 });
 
-// Read-only, for tests and the curious.
-Object.defineProperty(window, "rtts", { get: () => Object.freeze(speaker.snapshot) });
+// Read-only state, for tests and the browser's console.
+Object.defineProperty(window, "rtts", { get: () => Object.freeze(controller.snapshot) });
 
-// -- Showing -------
+// -- Updates of the panels -------
 
-const SHOW = {
+const UPDATES = {
   state: showState,
-  problem: () => note(element("problem"), speaker.snapshot.problem ?? speaker.snapshot.warning),
+  problem: () => note(element("problem"), controller.snapshot.problem ?? controller.snapshot.warning),
   server: showServer,
-  link: showLink,
-  text: showStage,
-  sentence: showStage,
-  packet: () => continuity.packet(),
+  link: showConnection,
+  text: showTranscript,
+  sentence: showTranscript,
+  packet: () => continuityPanel.addPacket(),
   stats: showStats,
   report: showReport,
-  cut: showCut,
+  cancelled: showStop,
 };
-speaker.onchange = (what) => SHOW[what]();
+controller.onchange = (kind) => UPDATES[kind]();
 let shownAtMs = -Infinity;
-const FOLLOW_MS = 30;
-let following = 0; // the next look at which words light up
+const TRANSCRIPT_EVERY_MS = 30;
+let transcriptTimer = 0;
 
 composer.onspeak = () => {
   comparePanel.stop();
-  continuity.clear();
-  note(element("said-note"), null);
-  note(element("cut-note"), null);
-  showStage();
-  // On a phone the text that lights up lies below the fold.
-  if (matchMedia("(max-width: 60rem)").matches) element("stage").parentElement.scrollIntoView({ block: "nearest" });
+  continuityPanel.clear();
+  note(element("timings-note"), null);
+  note(element("stop-note"), null);
+  showTranscript();
+  // On a phone the transcript is below the fold.
+  if (matchMedia("(max-width: 60rem)").matches) element("transcript").parentElement.scrollIntoView({ block: "nearest" });
 };
 
 function showState() {
-  const { outcome, played_ms, awaits_text } = speaker.snapshot;
+  const { outcome, played_ms, awaits_text } = controller.snapshot;
   const ended = outcome === "failed" && played_ms === 0 ? "silent" : outcome;
-  const { state } = speaker;
+  const { state } = controller;
   const shown = state === "idle" ? (ended ?? "idle") : state === "waiting" && played_ms > 0 && awaits_text ? "listening" : state;
   element("status").textContent = STATUS[shown];
   element("status").dataset.state = shown;
-  element("stop").setAttribute("aria-disabled", String(!speaker.isBusy));
-  continuity.running = speaker.isBusy;
-  if (speaker.isBusy) {
-    clearTimeout(following);
-    follow();
+  element("stop").setAttribute("aria-disabled", String(!controller.isBusy));
+  continuityPanel.running = controller.isBusy;
+  if (controller.isBusy) {
+    clearTimeout(transcriptTimer);
+    updateTranscript();
     return;
   }
-  if (outcome === "stopped") showCut();
-  else showStage();
+  if (outcome === "stopped") showStop();
+  else showTranscript();
   showFigures();
 }
 
-/** Words light up when they are heard, not only when stats come. */
-function follow() {
-  if (!speaker.isBusy) return;
-  showStage();
-  following = setTimeout(follow, FOLLOW_MS);
+/** Highlights words between two stats, which are 50 ms apart. */
+function updateTranscript() {
+  if (!controller.isBusy) return;
+  showTranscript();
+  transcriptTimer = setTimeout(updateTranscript, TRANSCRIPT_EVERY_MS);
 }
 
-function showStage() {
-  const { run } = speaker;
-  if (run === null) return;
-  stage.update(run, speaker.playedSamples);
-  note(element("said-note"), timingsInWords(run.timeline.sentences.map(({ timings }) => timings)));
+function showTranscript() {
+  const { utterance } = controller;
+  if (utterance === null) return;
+  transcript.update(utterance, controller.playedSamples);
+  note(element("timings-note"), timingsText(utterance.timeline.sentences.map(({ timings }) => timings)));
 }
 
-function showCut() {
-  const { run } = speaker;
-  if (run.outcome !== "stopped") return;
-  stage.update(run, speaker.playedSamples);
-  stage.cut(run.heard);
-  bargeIn.show();
+function showStop() {
+  const { utterance } = controller;
+  if (utterance.outcome !== "stopped") return;
+  transcript.update(utterance, controller.playedSamples);
+  transcript.showSplit(utterance.textSplit);
+  bargeInPanel.show();
 }
 
 function showServer() {
-  const { model, sample_rate } = speaker.server;
+  const { model, sample_rate } = controller.server;
   element("server").textContent = [model, sample_rate && `${sample_rate / 1000} kHz`].filter(Boolean).join(" · ");
 }
 
-function showLink() {
-  const { state } = speaker.client;
-  element("link").textContent = linkInWords(state);
-  element("link").dataset.state = state;
+function showConnection() {
+  const { state } = controller.client;
+  element("connection").textContent = connectionText(state);
+  element("connection").dataset.state = state;
 }
 
 function showStats() {
-  continuity.stats();
-  if (performance.now() - shownAtMs > FIGURES_EVERY_MS || !speaker.isBusy) showFigures();
+  continuityPanel.addStats();
+  if (performance.now() - shownAtMs > FIGURES_EVERY_MS || !controller.isBusy) showFigures();
 }
 
 function showReport() {
-  textsPanel.show(speaker.run);
+  textsPanel.show(controller.utterance);
   showFigures();
 }
 
 function showFigures() {
   shownAtMs = performance.now();
-  element("measures").textContent = measuresInWords(speaker.snapshot);
-  continuity.showFigures();
+  element("playback").textContent = playbackText(controller.snapshot);
+  continuityPanel.showFigures();
   networkPanel.show();
-  if (speaker.run === null) return;
-  showWaterfall(speaker.run.latency, speaker.run.outputLatencyMs);
-  bargeIn.show();
-  textsPanel.show(speaker.run);
+  const { utterance } = controller;
+  if (utterance === null) return;
+  showLatency(utterance.latency, utterance.outputLatencyMs);
+  bargeInPanel.show();
+  textsPanel.show(utterance);
 }
 
-// -- The server -------
+// -- The server's models and voices -------
 
-let isKnown = false; // the server has let us in
+let isLoaded = false;
 
 async function loadServer(attempt = 0) {
   const response = await api.request("v1/audio/voices");
   if (response?.status === 401) {
-    element("status").textContent = "This server asks for a key";
-    return; // the key, once entered, begins anew
+    element("status").textContent = "This server requires an API key";
+    return; // the key dialog calls this again
   }
   if (!response?.ok) {
-    if (!speaker.isBusy) element("status").textContent = unreachableInWords(response?.status ?? null);
+    if (!controller.isBusy) element("status").textContent = unreachableMessage(response?.status ?? null);
     setTimeout(() => loadServer(attempt + 1), RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)]);
     return;
   }
-  const offered = await api.request("v1/demo").then((answer) => (answer?.ok ? answer.json() : {}));
-  voices.show(await response.json(), offered.languages);
-  isKnown = true;
-  comparePanel.offer(offered.schedulers ?? []);
-  element("clone").hidden = offered.clones !== true;
+  const [models, demo, voices] = await Promise.all([api.json("v1/models"), api.json("v1/demo"), response.json()]);
+  settings.show(modelsOf(models), voices, demo?.languages);
+  comparePanel.showModels();
+  isLoaded = true;
+  element("clone").hidden = demo?.clones !== true;
   if (element("status").dataset.state === "idle") element("status").textContent = "Ready";
 }
 
-// -- Hands -------
+// -- User input -------
 
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
   event.preventDefault();
   composer.speak(event.timeStamp);
 });
-// The audio device and the connection take a moment: begin when a hand first moves, ahead of the click on Speak.
+// Opening the audio device and the connection takes time: begin at the first input, before the click on Speak.
 for (const gesture of ["pointerdown", "keydown"]) {
   document.addEventListener(
     gesture,
     () => {
-      player.prepare().catch(() => {}); // Speak tries again, and says so
-      if (isKnown && speaker.client.state === "closed") speaker.client.connect(voices.config);
+      player.prepare().catch(() => {}); // Speak tries again and shows the error
+      if (isLoaded && controller.client.state === "closed") controller.client.connect(settings.config);
     },
     { once: true },
   );
 }
 
-// What would be spoken stands there in grey until it is.
 element("text").addEventListener("input", () => {
-  if (!speaker.isBusy) stage.preview(composer.text);
+  if (!controller.isBusy) transcript.preview(composer.text);
 });
-stage.preview(composer.text);
+transcript.preview(composer.text);
 if (matchMedia("(min-width: 60rem)").matches) tabs.open("tab-latency");
 loadServer();

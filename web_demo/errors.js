@@ -1,4 +1,4 @@
-// Errors that say in a word what went wrong: `code` is for programs, `message` for people.
+// Base class of the page's errors: `code` is for programs, `message` for people.
 
 export class CodedError extends Error {
   constructor(code, message, options) {

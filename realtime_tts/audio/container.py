@@ -1,4 +1,4 @@
-"""FLAC and MP3, by libsndfile: whole files, and streams whose bytes leave as the library releases them."""
+"""FLAC and MP3, by libsndfile: whole files, and streams of the bytes that the library has released."""
 
 import io
 from typing import Any
@@ -16,20 +16,20 @@ FLAC_COMPRESSION = 0.25
 MP3_COMPRESSION = 0.6
 """Of a stream, whose bit rate is constant: 65 kbit/s at 24 kHz, 160 at 44.1."""
 MP3_DELAY_SAMPLES = 1_105
-"""LAME's 576 and a decoder's 529: so much silence stands before the sound of an MP3 stream."""
+"""Silence before the sound of an MP3 stream: 576 samples of LAME and 529 of a decoder."""
 
 
-class _Tape:
-    """What libsndfile writes.  `take` gives what has come since the last time; what is rewritten later is not.
+class _Output:
+    """The file that libsndfile writes.  `read_new` returns the bytes added since the last call, not rewritten ones.
 
-    No `BytesIO`: of a codec that is dropped unfinished the garbage collector may close that before libsndfile is done
+    Not a `BytesIO`: when a codec is dropped unfinished, the garbage collector may close that before libsndfile is done
     with it.
     """
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.first_write_bytes = 0
-        self.taken_bytes = 0
+        self.released_bytes = 0
         self._at = 0
 
     def write(self, data: Any) -> int:
@@ -54,31 +54,31 @@ class _Tape:
         return self._at
 
     @property
-    def untaken_bytes(self) -> int:
-        return len(self.data) - self.taken_bytes
+    def unreleased_bytes(self) -> int:
+        return len(self.data) - self.released_bytes
 
-    def take(self) -> bytes:
-        piece = bytes(self.data[self.taken_bytes :])
-        self.taken_bytes += len(piece)
+    def read_new(self) -> bytes:
+        piece = bytes(self.data[self.released_bytes :])
+        self.released_bytes += len(piece)
         return piece
 
 
 class _Container:
-    """An open file of libsndfile's on a tape."""
+    """An open file of libsndfile's, in memory."""
 
     pre_skip_samples = 0
 
     def __init__(self, encoding: Encoding, sample_rate_hz: int, *, streaming: bool) -> None:
         self._encoding = encoding
-        self._tape = _Tape()
+        self._output = _Output()
         self._samples_in = 0
         self._file: soundfile.SoundFile | None = soundfile.SoundFile(
-            self._tape, "w", sample_rate_hz, 1, **_settings(encoding, streaming)
+            self._output, "w", sample_rate_hz, 1, **_settings(encoding, streaming)
         )
 
     def _write(self, samples: Float32) -> None:
         assert self._file is not None, "nothing may follow finish"
-        # FLAC keeps the very samples of our PCM; LAME takes floats, and would spread one NaN over a frame.
+        # FLAC keeps the same samples as our PCM; LAME gets floats, and would spread one NaN over a frame.
         chosen: npt.NDArray[Any] = pcm_int16(samples) if self._encoding is Encoding.FLAC else playable(samples)
         self._file.write(chosen)
         self._samples_in += len(samples)
@@ -90,7 +90,7 @@ class _Container:
 
 
 class FileCodec(_Container):
-    """One complete file at the end.  A FLAC or MP3 file decodes to exactly the samples' number: its header has it."""
+    """One complete file at the end.  It decodes to exactly the pushed samples: its header has their number."""
 
     def __init__(self, encoding: Encoding, sample_rate_hz: int) -> None:
         super().__init__(encoding, sample_rate_hz, streaming=False)
@@ -101,23 +101,23 @@ class FileCodec(_Container):
 
     def finish(self) -> list[Packet]:
         self._close()
-        return [Packet(bytes(self._tape.data), self._samples_in)]
+        return [Packet(bytes(self._output.data), self._samples_in)]
 
 
 class StreamCodec(_Container):
-    """Bytes as they come, under a header that knows no length.
+    """A stream of bytes, with a header that states no length.
 
-    FLAC decodes to exactly the samples.  An MP3 stream cannot say where its sound begins and ends: it decodes to
+    FLAC decodes to exactly the samples.  An MP3 stream cannot state where its sound begins and ends: it decodes to
     `MP3_DELAY_SAMPLES` of silence, every sample, and padding to the end of the last frame.
 
     A packet's `samples` are the sound that a decoder can make of all bytes so far, less what was counted before:
-    exact for FLAC, on the safe side for MP3.  There is no packet without sound, and none without bytes.
+    exact for FLAC, never too many for MP3.  No packet is without sound, and none without bytes.
     """
 
     def __init__(self, encoding: Encoding, sample_rate_hz: int) -> None:
         super().__init__(encoding, sample_rate_hz, streaming=True)
         frame_samples = 1_152 if sample_rate_hz >= 32_000 else 576  # MPEG-1; MPEG-2 and -2.5
-        # Measured by decoding what had come: up to 3.3 frames beside the delay, for the bit reservoir.
+        # Measured by decoding the bytes so far: up to 3.3 frames beside the delay, for the bit reservoir.
         self._mp3_held_samples = MP3_DELAY_SAMPLES + 4 * frame_samples
         self._counted_samples = 0
 
@@ -131,19 +131,19 @@ class StreamCodec(_Container):
 
     def _packet(self, decodable: int) -> list[Packet]:
         samples = decodable - self._counted_samples
-        if samples <= 0 or not self._tape.untaken_bytes:
+        if samples <= 0 or not self._output.unreleased_bytes:
             return []
-        if self._encoding is Encoding.MP3 and not self._tape.taken_bytes:
-            # The first frame is an empty place for LAME's tag, which is written when all is known: in a stream it
-            # would be one frame more of silence.
-            self._tape.taken_bytes = self._tape.first_write_bytes
+        if self._encoding is Encoding.MP3 and not self._output.released_bytes:
+            # The first frame is reserved for LAME's tag, which is written at the end: in a stream it would be one more
+            # frame of silence.
+            self._output.released_bytes = self._output.first_write_bytes
         self._counted_samples = decodable
-        return [Packet(self._tape.take(), samples)]
+        return [Packet(self._output.read_new(), samples)]
 
     def _held_samples(self) -> int:
         if self._encoding is Encoding.MP3:
             return self._mp3_held_samples
-        # libFLAC lets go of a block when it sees a sample of the next.
+        # libFLAC releases a block at the first sample of the next.
         return (self._samples_in - 1) % FLAC_BLOCK_SAMPLES + 1
 
 

@@ -1,4 +1,4 @@
-"""A recording that somebody has sent, to samples: wav, flac, ogg or mp3, and never more memory than was allowed."""
+"""Decoder of received recordings: wav, flac, ogg or mp3 to samples, in bounded memory."""
 
 import base64
 import binascii
@@ -17,25 +17,25 @@ MIN_RATE_HZ, MAX_RATE_HZ = 4_000, 192_000
 MAX_CHANNELS = 8
 BLOCK_FRAMES = 16_384
 FORMATS = ("WAV", "WAVEX", "FLAC", "OGG", "MP3")
-"""By libsndfile's names.  It knows twenty more, whose parsers nobody needs and attackers like."""
+"""By libsndfile's names.  Its parsers of twenty more formats are a risk without a use."""
 
 
 @dataclass(frozen=True, slots=True)
 class AudioUrl:
-    """A recording that is still to be fetched, by whoever may decide that."""
+    """The address of a recording, which the caller may fetch or refuse."""
 
     url: str
 
 
 class _Sequential(soundfile.SoundFile):  # type: ignore[misc]
-    """Read from front to end.  soundfile else seeks after each block, and fails at the end of a flac of open length."""
+    """Read from start to end.  Else soundfile seeks after each block, and fails at the end of a flac of open length."""
 
     def seekable(self) -> bool:
         return False
 
 
 def parse_ref_audio(value: str, *, max_bytes: int = MAX_BYTES) -> bytes | AudioUrl:
-    """What `ref_audio` holds: a data URL or bare base64 gives its bytes, an http(s) URL is only told to be one.
+    """The bytes of a `ref_audio` that is a data URL or bare base64, or the address in one that is an http(s) URL.
 
     Raises `InvalidConfig`.
     """
@@ -49,10 +49,10 @@ def parse_ref_audio(value: str, *, max_bytes: int = MAX_BYTES) -> bytes | AudioU
     if len(value) * 3 // 4 > max_bytes + 3:
         raise InvalidConfig(f"at most {max_bytes} bytes", param="ref_audio")
     try:
-        # Whitespace in it is usual: mail and command line tools break base64 into lines.
+        # White space in it is common: mail and command line tools break base64 into lines.
         data = base64.b64decode("".join(value.split()), validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidConfig("neither a data URL, nor base64, nor an http(s) URL", param="ref_audio") from None
+        raise InvalidConfig("must be a data URL, base64 or an http(s) URL", param="ref_audio") from None
     if not data:
         raise InvalidConfig("is empty", param="ref_audio")
     return data
@@ -61,13 +61,13 @@ def parse_ref_audio(value: str, *, max_bytes: int = MAX_BYTES) -> bytes | AudioU
 def decode_audio(data: bytes, *, max_bytes: int, max_s: float) -> tuple[Float32, int]:
     """A whole file to mono float32 samples (n,) in [-1, 1], n > 0, and their rate in Hz.
 
-    Raises `InvalidConfig` for what is too large or too long, is no sound, or has a rate, a number of channels or
-    samples that no recording has.  What a header promises is believed only where it is too much.
+    Raises `InvalidConfig` where the file is too large or too long, is not audio, or has an impossible sample rate,
+    number of channels or samples.  A header's length only serves to refuse a file, not to reserve memory.
     """
     if len(data) > max_bytes:
         raise InvalidConfig(f"at most {max_bytes} bytes, got {len(data)}", param="ref_audio")
     if not _is_known(data):
-        raise InvalidConfig("is no wav, flac, ogg or mp3 file", param="ref_audio")
+        raise InvalidConfig("must be a wav, flac, ogg or mp3 file", param="ref_audio")
     try:
         with _Sequential(io.BytesIO(data)) as file:
             _check_header(file, max_s)
@@ -86,18 +86,18 @@ def _is_known(data: bytes) -> bool:
 
 def _check_header(file: soundfile.SoundFile, max_s: float) -> None:
     if file.format not in FORMATS:
-        raise InvalidConfig("is no wav, flac, ogg or mp3 file", param="ref_audio")
+        raise InvalidConfig("must be a wav, flac, ogg or mp3 file", param="ref_audio")
     if not MIN_RATE_HZ <= file.samplerate <= MAX_RATE_HZ:
-        raise InvalidConfig(f"{file.samplerate} Hz is not from {MIN_RATE_HZ} to {MAX_RATE_HZ}", param="ref_audio")
+        raise InvalidConfig(f"must have {MIN_RATE_HZ} to {MAX_RATE_HZ} Hz, got {file.samplerate} Hz", param="ref_audio")
     if not 1 <= file.channels <= MAX_CHANNELS:
-        raise InvalidConfig(f"{file.channels} channels are not from 1 to {MAX_CHANNELS}", param="ref_audio")
-    # A flac or an mp3 may leave its length open, which libsndfile tells as the largest number there is.
+        raise InvalidConfig(f"must have 1 to {MAX_CHANNELS} channels, got {file.channels} channels", param="ref_audio")
+    # A flac or an mp3 may leave its length open, which libsndfile reports as the largest possible number.
     if max_s * file.samplerate < file.frames < 2**62:
         raise _too_long(max_s)
 
 
 def _read(file: soundfile.SoundFile, max_frames: int, max_s: float) -> Float32:
-    """Block by block, so that a file that lies about its length costs no more than an honest one."""
+    """Block by block, so that a file with a wrong length in its header needs no more memory than another."""
     blocks: list[Float32] = []
     frames = 0
     while True:
@@ -108,10 +108,10 @@ def _read(file: soundfile.SoundFile, max_frames: int, max_s: float) -> Float32:
         if frames > max_frames:
             raise _too_long(max_s)
         if not np.isfinite(block).all():
-            raise InvalidConfig("holds samples that are no numbers", param="ref_audio")
+            raise InvalidConfig("contains samples that are not finite numbers", param="ref_audio")
         blocks.append(playable(block).mean(axis=1, dtype=np.float32))
     if not blocks:
-        raise InvalidConfig("holds no sound", param="ref_audio")
+        raise InvalidConfig("contains no samples", param="ref_audio")
     return np.concatenate(blocks)
 
 

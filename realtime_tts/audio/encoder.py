@@ -1,4 +1,4 @@
-"""From a model's samples to the wire's packets, with whatever state that takes."""
+"""Encoders: a model's samples to the packets on the wire."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -18,7 +18,7 @@ __all__ = ["Encoder", "Packet", "make_encoder"]
 
 
 class Codec(Protocol):
-    """One format, one sentence, at the wire's rate.  Any floats go in: each codec makes them `playable` itself."""
+    """One format, one sentence, at the wire's rate.  Takes any floats: each codec makes them `playable` itself."""
 
     pre_skip_samples: int
 
@@ -27,12 +27,12 @@ class Codec(Protocol):
         ...
 
     def finish(self) -> list[Packet]:
-        """The rest, and the end of all native state; nothing may follow."""
+        """The rest; frees all native state.  Nothing may follow."""
         ...
 
 
 class RawCodec:
-    """Every sample has its own bytes: PCM, G.711, and wav behind a header of unknown length."""
+    """Formats in which every sample has its own bytes: PCM, G.711, and wav after a header of unknown length."""
 
     pre_skip_samples = 0
 
@@ -54,7 +54,7 @@ class WholeCodec:
     """Collects the packets of `codec`, and makes one file of them at the end."""
 
     pre_skip_samples = 0
-    """What there is to skip, the file itself says."""
+    """The file states its own pre-skip."""
 
     def __init__(self, codec: Codec, to_file: Callable[[list[bytes], int], bytes]) -> None:
         self._codec = codec
@@ -73,13 +73,13 @@ class WholeCodec:
 
 
 class ChainEncoder:
-    """Stretcher, where there is one, then resampler, then codec."""
+    """Stretcher, if any, then resampler, then codec."""
 
     def __init__(self, stretcher: StreamingStretcher | None, resampler: StreamingResampler, codec: Codec) -> None:
         self._stretcher = stretcher
         self._resampler = resampler
         self._codec = codec
-        self._begun = False
+        self._started = False
         self.pre_skip_samples = codec.pre_skip_samples
 
     def encode(self, samples: Float32) -> list[Packet]:
@@ -90,23 +90,23 @@ class ChainEncoder:
     def flush(self) -> list[Packet]:
         packets = [] if self._stretcher is None else self._push(self._resampler.push(self._stretcher.flush()))
         packets += self._push(self._resampler.flush())
-        return packets + self._codec.finish() if self._begun else packets
+        return packets + self._codec.finish() if self._started else packets
 
     def _push(self, samples: Float32) -> list[Packet]:
         if not len(samples):
             return []
-        self._begun = True
+        self._started = True
         return self._codec.push(samples)
 
 
 def make_encoder(audio_format: AudioFormat, model_rate_hz: int, *, streaming: bool, tempo: float = 1.0) -> Encoder:
-    """For one sentence: packets as they come, or (not `streaming`) one complete file in one packet at `flush`.
+    """For one sentence: packets during its synthesis, or (not `streaming`) one complete file in one packet at `flush`.
 
     n samples become, for any chunking, exactly floor(m · wire rate / model rate + 1/2) with m = floor(n / tempo + 1/2);
-    the packets' `samples` add up to that, an Opus stream's pre-skip and padding not counted.  No samples are no
-    bytes, not even a header.
+    that is the sum of the packets' `samples`, in which an Opus stream's pre-skip and padding do not count.  Without
+    samples there are no bytes, not even a header.
 
-    NaN is made silent, and what is too loud is clipped, before any state can spread it.
+    NaN becomes silence, and louder samples are clipped, before any state can spread them.
 
     `tempo` 2 speaks twice as fast at the same pitch; raises `ValueError` outside 0.25 to 4.
     """

@@ -1,4 +1,4 @@
-"""What do the bytes of an audio stream mean?  Encoding, rate, and the conversions between bytes, samples, seconds."""
+"""Audio formats: encoding, sample rate, and conversions between bytes, samples and seconds."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +14,7 @@ class Encoding(StrEnum):
     PCM = "pcm"
     """Signed 16-bit little-endian."""
     WAV = "wav"
-    """The same, behind a RIFF header."""
+    """The same, after a RIFF header."""
     PCM_MULAW = "pcm_mulaw"
     """G.711 mu-law, 8 bits a sample."""
     PCM_ALAW = "pcm_alaw"
@@ -31,7 +31,7 @@ _RATES_HZ = {
     Encoding.OPUS: (8_000, 12_000, 16_000, 24_000, 48_000),  # RFC 6716, 2
     Encoding.MP3: (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),  # MPEG-1, -2 and -2.5
 }
-"""Where a format does not take every rate."""
+"""For formats that do not support every rate."""
 _MIME_TYPES = {
     Encoding.PCM: "audio/pcm",
     Encoding.WAV: "audio/wav",
@@ -60,7 +60,7 @@ class AudioFormat:
         rates_hz = _RATES_HZ.get(self.encoding)
         if rates_hz is not None and self.sample_rate_hz not in rates_hz:
             raise UnsupportedFormat(
-                f"{self.encoding} has only {', '.join(map(str, rates_hz))} Hz, got {self.sample_rate_hz}",
+                f"{self.encoding} supports {', '.join(map(str, rates_hz))} Hz, got {self.sample_rate_hz}",
                 param="sample_rate",
             )
         if self.channels != 1:
@@ -68,20 +68,20 @@ class AudioFormat:
 
     @classmethod
     def parse(cls, response_format: str, sample_rate_hz: int) -> "AudioFormat":
-        """From the wire's words; raises `UnsupportedFormat`, which names what there is."""
+        """From the names on the wire.  Raises `UnsupportedFormat`, which lists the supported formats."""
         try:
             encoding = Encoding(response_format)
         except ValueError:
             raise UnsupportedFormat(
-                f"{response_format[:40]!r} is not supported; there are {', '.join(Encoding)}", param="response_format"
+                f"{response_format[:40]!r} is not supported; use one of {', '.join(Encoding)}", param="response_format"
             ) from None
         return cls(encoding, sample_rate_hz)
 
     @staticmethod
     def default_rate_hz(response_format: str, model_rate_hz: int) -> int:
-        """Where no `sample_rate` is asked for: 8000 for G.711, else the model's, or the format's next above it.
+        """The rate if none is requested: 8000 for G.711, else the model's, or the format's next above it.
 
-        Of a format that does not exist it says nothing: `parse` refuses that.
+        A format that does not exist is not refused here, but by `parse`.
         """
         if response_format in _G711:
             return 8_000
@@ -92,7 +92,7 @@ class AudioFormat:
 
     @property
     def mime_type(self) -> str:
-        """HTTP's Content-Type of a complete file; where the bytes do not tell the rate, it stands beside the name."""
+        """HTTP's Content-Type of a complete file, with the rate where the bytes do not state it."""
         if self.encoding is Encoding.PCM_MULAW and self.sample_rate_hz == 8_000:
             return "audio/basic"  # RFC 2046
         name = _MIME_TYPES[self.encoding]
@@ -101,14 +101,14 @@ class AudioFormat:
 
     @property
     def bytes_per_sample(self) -> int:
-        """Of all channels together, headers not counted; raises `ValueError` for a compressed format."""
+        """Of all channels together, without headers.  Raises `ValueError` for a compressed format."""
         size_bytes = _BYTES_PER_SAMPLE.get(self.encoding)
         if size_bytes is None:
-            raise ValueError(f"{self.encoding} is compressed: its bytes do not tell its samples")
+            raise ValueError(f"{self.encoding} is compressed: the number of its samples does not follow from its bytes")
         return size_bytes * self.channels
 
     def samples_in(self, size_bytes: int) -> int:
-        """Whole samples in so many bytes of uncompressed audio without a header."""
+        """Whole samples in `size_bytes` of uncompressed audio without a header."""
         return size_bytes // self.bytes_per_sample
 
     def seconds(self, samples: int) -> float:

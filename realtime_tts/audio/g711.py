@@ -9,7 +9,7 @@ UInt8 = npt.NDArray[np.uint8]
 
 _MULAW_BIAS = 132
 _MULAW_CLIP = 32635
-"""The bias would carry what is louder past 15 bits."""
+"""With the bias, a louder sample would need more than 15 bits."""
 
 
 def mulaw_bytes(samples: Float32) -> bytes:
@@ -49,5 +49,5 @@ def _bit_length(values: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
 
 
 _EVERY_PCM = np.arange(65_536, dtype=np.uint16).view(np.int16)
-"""In the order of their bits, by which the tables are looked up."""
+"""In the order of their bits, which index the tables."""
 _MULAW, _ALAW = _mulaw(_EVERY_PCM), _alaw(_EVERY_PCM)

@@ -1,7 +1,7 @@
 """Ogg Opus files: RFC 3533 pages around the packets of `opus.py`, as RFC 7845 lays them out.
 
-libsndfile can write these too, but only at libopus' full complexity: 27 ms a second of audio against 2, a second's
-work at once.
+libsndfile can write these too, but only at the full complexity of libopus, which needs 27 ms for a second of audio
+instead of 2, and works on a second at a time.
 """
 
 import struct
@@ -41,11 +41,11 @@ class OggPages:
         return self._add([head], _FIRST, 0) + self._add([tags], 0, 0)
 
     def page(self, packets: Sequence[bytes], *, samples: int | None = None) -> bytes:
-        """The next packets, at most `PACKETS_PER_PAGE`; with the last ones comes how many samples are sound in all."""
+        """The next packets, at most `PACKETS_PER_PAGE`.  The last ones come with `samples`, the sound in all."""
         self._packets += len(packets)
         if samples is None:
             return self._add(packets, 0, self._packets * _GRANULE_HZ // 50)
-        # What lies beyond is cut off.
+        # A decoder drops what is after it.
         return self._add(packets, _LAST, (self._pre_skip_samples + samples) * self._scale)
 
     def _add(self, packets: Sequence[bytes], flags: int, granule: int) -> bytes:
@@ -56,7 +56,7 @@ class OggPages:
 
 def ogg_opus(packets: Sequence[bytes], *, sample_rate_hz: int, pre_skip_samples: int, samples: int) -> bytes:
     """A whole file, in which `samples` after the pre-skip are sound."""
-    serial = zlib.crc32(b"".join(packets))  # differs where the sound does, so that files can be chained
+    serial = zlib.crc32(b"".join(packets))  # differs where the sound differs, so that files can be chained
     pages = OggPages(sample_rate_hz=sample_rate_hz, pre_skip_samples=pre_skip_samples, serial=serial)
     parts = [pages.head()]
     for start in range(0, len(packets), PACKETS_PER_PAGE):
@@ -66,17 +66,17 @@ def ogg_opus(packets: Sequence[bytes], *, sample_rate_hz: int, pre_skip_samples:
 
 
 class OggOpusStream:
-    """A file whose pages leave as they fill: around an encoder that gives bare packets."""
+    """A file as a stream, page by page, around an encoder that returns bare packets."""
 
     pre_skip_samples = 0
-    """It stands in the file."""
+    """The file states its own pre-skip."""
 
     def __init__(self, encoder: Encoder, sample_rate_hz: int, *, serial: int) -> None:
         self._encoder = encoder
         self._pages = OggPages(sample_rate_hz=sample_rate_hz, pre_skip_samples=encoder.pre_skip_samples, serial=serial)
         self._waiting: list[Packet] = []
         self._samples = 0
-        self._begun = False
+        self._started = False
 
     def encode(self, samples: Float32) -> list[Packet]:
         self._waiting += self._encoder.encode(samples)
@@ -97,8 +97,8 @@ class OggOpusStream:
         packets, self._waiting = self._waiting[:count], self._waiting[count:]
         samples = sum(packet.samples for packet in packets)
         self._samples += samples
-        data = b"" if self._begun else self._pages.head()
-        self._begun = True
+        data = b"" if self._started else self._pages.head()
+        self._started = True
         data += self._pages.page([packet.data for packet in packets], samples=self._samples if last else None)
         return Packet(data, samples)
 
@@ -112,6 +112,6 @@ def _page(packets: Sequence[bytes], flags: int, granule: int, serial: int, numbe
 
 
 def _crc(data: bytes) -> int:
-    """RFC 3533's CRC: zlib's polynomial, but with the highest bit first, from zero, and not inverted at the end."""
+    """The CRC of RFC 3533: the polynomial of zlib, but highest bit first, from zero, and not inverted at the end."""
     mirrored = zlib.crc32(data.translate(_REVERSED), 0xFFFFFFFF) ^ 0xFFFFFFFF
     return int.from_bytes(mirrored.to_bytes(4, "little").translate(_REVERSED), "big")

@@ -14,14 +14,15 @@ COMPLEXITY = 5
 
 
 class OpusCodec:
-    """What comes out of a decoder is `pre_skip_samples`, then every sample that went in, then padding.
+    """A decoder returns `pre_skip_samples`, then every sample that was pushed, then padding.
 
-    Each packet's `samples` are those of its 20 ms that are neither: they add up to the samples that went in.
+    Each packet's `samples` count neither: their sum is the number of samples that were pushed.
     """
 
     def __init__(self, sample_rate_hz: int) -> None:
-        # "audio" keeps to the waveform, where "voip" filters a microphone's hum out of it.  No hint that this is voice:
-        # the speech coder would be chosen, at three times the time, and at 24 kHz and 32 kbit/s 4 dB farther off.
+        # "audio" keeps the waveform, where "voip" filters a microphone's hum out of it.  No hint that this is voice:
+        # libopus would choose its speech coder, which needs three times the time, and is 4 dB less exact at 24 kHz and
+        # 32 kbit/s.
         encoder = opuslib_next.Encoder(sample_rate_hz, 1, opuslib_next.APPLICATION_AUDIO)
         encoder.bitrate = BITRATES[sample_rate_hz]
         encoder.complexity = COMPLEXITY
@@ -31,11 +32,11 @@ class OpusCodec:
         self._waiting = np.zeros(0, np.float32)
         self._samples_in = 0
         self._decoded_samples = 0
-        """What a decoder makes of the packets so far."""
+        """Samples that a decoder returns for the packets so far."""
 
     def push(self, samples: Float32) -> list[Packet]:
         self._samples_in += len(samples)
-        # Cleaned first: libopus carries what it heard from packet to packet.
+        # Cleaned first: libopus carries state from packet to packet.
         self._waiting = np.concatenate((self._waiting, playable(samples)))
         return self._packets()
 
@@ -44,7 +45,7 @@ class OpusCodec:
         padded = -(-due // self._packet_samples) * self._packet_samples
         self._waiting = np.pad(self._waiting, (0, padded - len(self._waiting)))
         packets = self._packets()
-        self._encoder = None  # frees libopus' state
+        self._encoder = None  # frees the state of libopus
         return packets
 
     def _packets(self) -> list[Packet]:

@@ -1,4 +1,4 @@
-"""What leaves an encoder: one binary frame of the wire, and how much sound it holds."""
+"""Packets, which encoders produce: one binary frame of the wire, and the sound in it."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,7 +15,7 @@ class Packet:
 
 
 class Encoder(Protocol):
-    """One sentence's audio.  Chunks go in, packets come out; what is held back comes with `flush`."""
+    """Encoder of one sentence's audio: takes chunks, returns packets, and the rest of them with `flush`."""
 
     @property
     def pre_skip_samples(self) -> int:

@@ -11,13 +11,13 @@ FULL_SCALE = 32767
 
 
 _SCALE = np.array(FULL_SCALE, np.float32)
-"""As an array: numpy takes longer to make one of a number than to multiply 80 ms of sound."""
+"""As an array: numpy needs longer to convert a number than to multiply 80 ms of sound."""
 
 
 def playable(samples: Float32) -> Float32:
-    """Any floats (n,) as samples in [-1, 1]: NaN becomes silence, what is louder is clipped, infinities too.
+    """Any floats (n,) as samples in [-1, 1]: NaN becomes silence; louder samples and infinities are clipped.
 
-    Gives back `samples` itself where it is so already: nobody may write to the result.
+    Returns `samples` itself where nothing changes, so the result must not be written to.
     """
     if _is_playable(samples):
         return samples
@@ -28,7 +28,7 @@ def playable(samples: Float32) -> Float32:
 
 
 def _is_playable(samples: Float32) -> bool:
-    # `argmax` takes a third of `max`'s time.  Of a NaN it gives the place, and no comparison with that holds.
+    # `argmax` needs a third of the time of `max`.  It returns the index of a NaN, with which no comparison is true.
     return samples.size == 0 or bool(samples.item(samples.argmax()) <= 1.0 and samples.item(samples.argmin()) >= -1.0)
 
 

@@ -1,4 +1,4 @@
-"""When will the listener run out of audio?  The one definition of underrun."""
+"""Playout ledger: when a listener runs out of audio, and for how long.  The one definition of underrun."""
 
 import math
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ContinuityReport:
-    """How one listener fared.  Seconds throughout."""
+    """Continuity of one listener's playback, in seconds."""
 
     ttfp_s: float | None
-    """From the start that was asked about to the first packet; None where there was no packet."""
+    """From `started_at_s` to the first packet; None without it, or without a packet."""
     audio_s: float
     packets: int
     underrun_count: int
@@ -17,30 +17,30 @@ class ContinuityReport:
     max_stall_s: float
     """The longest single stall."""
     max_underrun_s: float
-    """The smallest extra start delay that would have made playback gapless: the figure that peers publish."""
+    """The smallest extra start delay that would have made playback gapless: the figure that other servers publish."""
     text_starvation_s: float
 
     def continuity_ok(self, threshold_s: float = 0.1) -> bool | None:
-        """None for a single packet, which has no continuity to speak of; False where nothing came at all."""
+        """Whether `max_underrun_s` is within the threshold; None for a single packet, False without any packet."""
         if self.packets == 0:
             return False
         return None if self.packets == 1 else self.max_underrun_s <= threshold_s
 
 
 RESOLUTION_S = 1e-9
-"""Shorter stalls are rounding: playout is a sum of many floats."""
+"""Shorter stalls are rounding errors: playout is a sum of many floats."""
 
 
 class PlayoutLedger:
-    """Follows a listener who plays each packet at once, from when it was routed to the socket.
+    """Model of a listener who plays each packet as soon as it was sent to the socket.
 
     For packets i arriving at t_i with duration d_i:
 
     - un-rebased deficit of packet i = (t_i - t_0) - sum of d_j for j < i; `max_underrun_s` is its maximum, at least 0;
     - rebased clock: P <- max(P, t_i) + d_i; every t_i > P before the update is one stall of t_i - P.
 
-    The stalls add up to the greatest deficit, since a stall happens exactly where the deficit passes its maximum so
-    far.  A wait for text that had not come moves t_0 along with P, and so is in neither.
+    The sum of the stalls is the greatest deficit, since a stall happens exactly where the deficit exceeds its maximum
+    so far.  A wait for text that had not been received moves t_0 along with P, and so is in neither.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class PlayoutLedger:
         return self._audio_s
 
     def lead_s(self, now_s: float) -> float:
-        """How much audio the listener still holds; negative while it waits, 0 before the first packet."""
+        """Audio that the listener has not played yet; negative while it waits, 0 before the first packet."""
         return 0.0 if self._playout_end_s is None else self._playout_end_s - now_s
 
     def record(
@@ -78,27 +78,28 @@ class PlayoutLedger:
         text_starved: bool = False,
         hearing_until_s: float | None = None,
     ) -> float:
-        """Notes a packet; returns how long the listener waited just before it, in seconds.
+        """Records a packet; returns how long the listener waited just before it, in seconds.
 
-        `hearing_until_s` is when the listener will have heard what came before this ledger's first packet: until then
-        that packet lies in the buffer, and t_0 is then.  Of later packets it says nothing.
+        `hearing_until_s` is when the listener finishes what was sent before this ledger's first packet: until then that
+        packet waits in the buffer, and t_0 is then.  It has no effect on later packets.
 
-        `text_starved` says that its text came only after the listener had run dry: then the wait is not an underrun.
-        Raises ValueError where the time is before the packet before, the duration is negative, or either is not finite.
+        `text_starved`: its text was received only after the listener had run dry, so the wait is not an underrun.
+        Raises ValueError where the time precedes that of the last packet, the duration is negative, or either is not
+        finite.
         """
-        if not (math.isfinite(duration_s) and duration_s >= 0):
-            raise ValueError(f"a packet cannot last {duration_s} s")
-        if not math.isfinite(arrived_at_s):
-            raise ValueError(f"a packet cannot come at {arrived_at_s} s")
+        if not 0.0 <= duration_s < math.inf:
+            raise ValueError(f"the duration of a packet must be finite and not negative, got {duration_s} s")
+        if not -math.inf < arrived_at_s < math.inf:
+            raise ValueError(f"the arrival time of a packet must be finite, got {arrived_at_s} s")
         if self._playout_end_s is None:
             self._first_s = arrived_at_s
             self._origin_s = self._playout_end_s = max(arrived_at_s, hearing_until_s or arrived_at_s)
         elif arrived_at_s < self._last_s:
-            raise ValueError(f"a packet at {arrived_at_s} s cannot follow one at {self._last_s} s")
+            raise ValueError(f"packets must be in order of time: got {arrived_at_s} s after {self._last_s} s")
         gap_s = 0.0
         if arrived_at_s > self._playout_end_s:  # else there is no stall, and no deficit above its maximum so far
             gap_s = arrived_at_s - self._playout_end_s
-            self._wait(arrived_at_s, gap_s, text_starved=text_starved)
+            self._count_wait(arrived_at_s, gap_s, text_starved=text_starved)
             self._playout_end_s = arrived_at_s
         self._playout_end_s += duration_s
         self._last_s = arrived_at_s
@@ -106,8 +107,8 @@ class PlayoutLedger:
         self._packets += 1
         return gap_s
 
-    def _wait(self, arrived_at_s: float, gap_s: float, *, text_starved: bool) -> None:
-        """The listener had run dry before the packet that came now."""
+    def _count_wait(self, arrived_at_s: float, gap_s: float, *, text_starved: bool) -> None:
+        """Counts a wait of the listener, who had run dry before this packet."""
         if text_starved:
             self._text_starvation_s += gap_s
             self._origin_s += gap_s
@@ -118,12 +119,12 @@ class PlayoutLedger:
         self._max_deficit_s = max(self._max_deficit_s, arrived_at_s - self._origin_s - self._audio_s)
 
     def discard(self, duration_s: float) -> None:
-        """The listener throws away so much of what it has not yet played, as after a barge-in."""
+        """The listener drops `duration_s` of what it has not played yet, as after a barge-in."""
         if self._playout_end_s is not None:
             self._playout_end_s -= duration_s
 
     def report(self, started_at_s: float | None = None) -> ContinuityReport:
-        """The figures so far; `ttfp_s` counts from `started_at_s` where that is given."""
+        """The figures so far; `ttfp_s` counts from `started_at_s`."""
         return ContinuityReport(
             ttfp_s=None if self._first_s is None or started_at_s is None else self._first_s - started_at_s,
             audio_s=self._audio_s,

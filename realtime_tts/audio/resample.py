@@ -1,4 +1,4 @@
-"""Another sample rate, chunk by chunk: exact length, no joints."""
+"""Streaming resampler: exact length, and no discontinuity between chunks."""
 
 import numpy as np
 import soxr
@@ -7,9 +7,10 @@ from realtime_tts.audio.pcm import Float32, playable
 
 
 class StreamingResampler:
-    """From `in_hz` to `out_hz`; any chunking gives the same samples, in all round(n · out / in) of them.
+    """From `in_hz` to `out_hz`.  Any chunking gives the same round(n · out / in) samples.
 
-    Samples must be finite: the filter spreads one NaN over 30 to 120 ms.  soxr holds back 20 to 33 ms until `flush`.
+    Samples are made `playable` first: the filter would spread one NaN over 30 to 120 ms.  soxr holds back 20 to 33 ms
+    until `flush`.
     """
 
     def __init__(self, in_hz: int, out_hz: int) -> None:
@@ -23,7 +24,6 @@ class StreamingResampler:
         self._samples_in += len(samples)
         if self._stream is None or not len(samples):
             return samples
-        # Cleaned first: the filter would spread one NaN over 60 to 120 ms.
         resampled: Float32 = self._stream.resample_chunk(np.ascontiguousarray(playable(samples)))
         self._samples_out += len(resampled)
         return resampled
@@ -35,9 +35,10 @@ class StreamingResampler:
         rest: Float32 = self._stream.resample_chunk(np.zeros(0, np.float32), last=True)
         due = self._total() - self._samples_out
         assert due >= 0, f"soxr is {-due} samples ahead of its input"
-        # soxr counts in floating point, and is one short at some exact halves (20,000 samples from 8,000 to 47,999 Hz).
+        # soxr counts in floating point, and returns one too few at some exact halves: 20,000 samples from 8,000 to
+        # 47,999 Hz.
         return np.pad(rest[:due], (0, max(0, due - len(rest))))
 
     def _total(self) -> int:
-        """round(n · out / in), halves up, in whole numbers."""
+        """round(n · out / in), halves up, in integers."""
         return (2 * self._samples_in * self._out_hz + self._in_hz) // (2 * self._in_hz)

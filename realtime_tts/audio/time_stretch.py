@@ -1,9 +1,9 @@
-"""Faster or slower speech at the same pitch, chunk by chunk.
+"""Streaming time stretcher: faster or slower speech at the same pitch.
 
 WSOLA (Verhelst and Roelands, "An overlap-add technique based on waveform similarity for high quality time-scale
-modification of speech", ICASSP 1993).  Our own, because what is on PyPI under a permissive licence either gives
-other samples for other chunks or is not kept.  Judged by DNSMOS on ten sentences at tempos 0.7 to 2.2, it is as good
-as a port of Sonic.
+modification of speech", ICASSP 1993).  Our own code, because the packages on PyPI under a permissive licence either
+give other samples for other chunks or are not maintained.  By DNSMOS on ten sentences at tempos 0.7 to 2.2 its quality
+equals that of a port of Sonic.
 """
 
 import math
@@ -15,15 +15,15 @@ from realtime_tts.audio.pcm import Float32, playable
 
 MIN_TEMPO, MAX_TEMPO = 0.25, 4.0
 BLOCK_S = 0.015
-"""Each block of output is a fade from what would follow the last one to the place that resembles it best."""
+"""Each block of output is a fade from what would follow the last block to the most similar place in the input."""
 SEARCH_S = 0.010
-"""To either side of where the tempo points: together more than the longest period of a voice (60 Hz: 17 ms)."""
+"""To either side of the target: together more than the longest period of a voice (60 Hz: 17 ms)."""
 NEARNESS = 0.02
-"""What the farthest place loses against the nearest, in correlation: silence and ties stay where the tempo points."""
+"""Penalty of the farthest place against the nearest, in correlation: silence and ties stay at the target."""
 
 
 class StreamingStretcher:
-    """`tempo` 2 takes half as long.  Any chunking gives the same samples, in all floor(n / tempo + 1/2) of them."""
+    """`tempo` 2 takes half as long.  Any chunking gives the same floor(n / tempo + 1/2) samples."""
 
     def __init__(self, sample_rate_hz: int, tempo: float) -> None:
         if not MIN_TEMPO <= tempo <= MAX_TEMPO:
@@ -38,27 +38,27 @@ class StreamingStretcher:
         )
         self._input = np.zeros(0, np.float32)
         self._input_start = 0
-        """Where in the sentence `_input` begins: what no block can need any more is dropped."""
+        """Where in the sentence `_input` begins: what no later block needs is dropped."""
         self._next = 0
-        """What would follow the last block, had it not ended."""
+        """Where in the sentence the input continues after the last block."""
         self._blocks = 0
         self._samples_in = 0
         self._samples_out = 0
 
     def push(self, samples: Float32) -> Float32:
         self._samples_in += len(samples)
-        # Cleaned first: one NaN would win or spoil every comparison that it is part of.
+        # Cleaned first: a NaN would make every comparison with it meaningless.
         self._input = np.concatenate((self._input, playable(samples)))
         return self._made()
 
     def flush(self) -> Float32:
         """The rest; nothing may follow."""
         due = math.floor(self._samples_in / Fraction(self._tempo) + Fraction(1, 2)) - self._samples_out
-        # The last blocks may look so far past the end.
+        # The last blocks may need so much after the end.
         beyond = math.ceil(self._block * max(self._tempo, 1.0)) + 2 * self._block + 2 * self._search
         self._input = np.concatenate((self._input, np.zeros(beyond, np.float32)))
         rest = self._made()
-        assert len(rest) >= due >= 0, f"{len(rest)} samples made of {due}"
+        assert len(rest) >= due >= 0, f"made {len(rest)} of {due} samples"
         return rest[:due]
 
     def _made(self) -> Float32:
@@ -72,16 +72,16 @@ class StreamingStretcher:
         return made
 
     def _target(self) -> int:
-        """Where the tempo points for the next block."""
+        """Where the next block starts in the input, by the tempo alone."""
         return int(self._blocks * self._block * self._tempo)
 
     def _needed_end(self) -> int:
-        """How much input the next block waits for: what it may be made of, and all that it stands for.
+        """How much input the next block needs: all places that it may be made of, and all input that it replaces.
 
-        The latter keeps a fast tempo from being ahead of its input, which may be the last.
+        Without the latter a fast tempo would be ahead of its input, which may be the last.
         """
-        stands_for_end = math.ceil((self._blocks + 1) * self._block * self._tempo)
-        return max(self._next + self._block, self._target() + self._search + self._block, stands_for_end)
+        replaced_end = math.ceil((self._blocks + 1) * self._block * self._tempo)
+        return max(self._next + self._block, self._target() + self._search + self._block, replaced_end)
 
     def _make_block(self) -> Float32:
         followed = self._samples(self._next, self._next + self._block)
@@ -93,7 +93,7 @@ class StreamingStretcher:
         return faded
 
     def _most_similar(self, followed: Float32) -> int:
-        """The start of the block around the target whose normalised correlation with `followed` is greatest."""
+        """The start of the block around the target with the greatest normalised correlation with `followed`."""
         target = self._target()
         first = max(target - self._search, 0)
         around = self._samples(first, target + self._search + self._block)

@@ -5,7 +5,7 @@ import struct
 from realtime_tts.audio.format import AudioFormat
 
 UNKNOWN_SIZE = 0xFFFFFFFF
-"""What FFmpeg writes where it cannot seek back (libavformat/wavenc.c, riffenc.c); readers take it as "to the end"."""
+"""Written by FFmpeg where it cannot seek back (libavformat/wavenc.c, riffenc.c); readers read to the end then."""
 HEADER_BYTES = 44
 
 

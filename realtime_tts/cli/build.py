@@ -23,12 +23,14 @@ from realtime_tts.engine.api import EngineHandle, ModelInfo
 from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.observer import EngineObserver, EngineObservers, ObservedEngine
 from realtime_tts.engine.stage import Model
+from realtime_tts.frontends.engines import SCHEDULER_MARK
 from realtime_tts.ops import logs
 from realtime_tts.ops.metrics import Metrics
 from realtime_tts.server.access import AccessRules
+from realtime_tts.server.addresses import is_loopback
+from realtime_tts.server.api_keys import KeyStore
 from realtime_tts.server.app import Server, ServerLimits, ServerOptions, listening
-from realtime_tts.server.auth import KeyStore, is_loopback
-from realtime_tts.server.connection_limits import tls_context
+from realtime_tts.server.tls import tls_context
 from realtime_tts.session.observer import NoObserver
 from realtime_tts.voices.download import FetchPolicy, fetch
 from realtime_tts.voices.store import References, VoiceStore
@@ -83,9 +85,9 @@ async def serving(config: ServerConfig, progress: Callable[[str], None]) -> Asyn
         for scheduler in (config.engine.scheduler, *config.engine.compare):
             # Batches are counted where they are scheduled by default, lest one histogram mix several ways.
             counted = metrics if not engines else None
-            engines[scheduler] = await stack.enter_async_context(
-                _running(config, scheduler, clock, counted, tracing, progress)
-            )
+            engine = await stack.enter_async_context(_running(config, scheduler, clock, counted, tracing, progress))
+            name = engine.info.name
+            engines[name if not engines else f"{name}{SCHEDULER_MARK}{scheduler}"] = engine
         if metrics is not None:
             lag = asyncio.create_task(metrics.measure_loop_lag(clock))
             stack.callback(lag.cancel)
@@ -124,12 +126,11 @@ def _server(
     access: AccessRules,
     metrics: Metrics | None,
 ) -> Server:
-    """`engines` by their schedulers, the default first."""
+    """`engines` by name, the default first."""
     limits = ServerLimits(
         max_sessions=config.server.max_sessions, token_life_s=config.auth.token_ttl_s, session=config.session
     )
-    (scheduler, engine), *compared = engines.items()
-    store = voice_store(config.http, engine.info)
+    store = voice_store(config.http, next(iter(engines.values())).info)
     options = ServerOptions(
         access=access,
         observer=NoObserver() if metrics is None else metrics,
@@ -137,11 +138,11 @@ def _server(
         voices=store,
         voice_aliases=config.http.voice_aliases,
         metrics_text=None if metrics is None else metrics.text,
-        on_refused=None if metrics is None else metrics.rejected,
-        scheduler=scheduler,
-        compared=dict(compared),
+        scheduler=config.engine.scheduler,
     )
-    server = Server(engine, clock, limits, options)
+    if metrics is not None:
+        options = replace(options, on_refused=metrics.rejected)
+    server = Server(engines, clock, limits, options)
     if metrics is not None:
         metrics.watch_engine(server.engine_status)
         metrics.watch_sessions(lambda: server.active_sessions)

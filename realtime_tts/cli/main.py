@@ -21,7 +21,8 @@ from realtime_tts.config import schema as configuration
 from realtime_tts.config.schema import MetricsSection, ModelSection, ServerConfig, ServerSection
 from realtime_tts.errors import RealtimeTTSError
 from realtime_tts.ops import logs
-from realtime_tts.server import auth as keys
+from realtime_tts.server import api_keys as keys
+from realtime_tts.server.addresses import is_loopback
 
 app = typer.Typer(
     name="realtime-tts",
@@ -153,7 +154,7 @@ def _text(path: Path | None) -> str | None:
 
 def _check_who_may_come(config: ServerConfig) -> None:
     """Nobody's voices should be open to the world by accident."""
-    if config.auth.key_file is not None or config.auth.keys is not None or keys.is_loopback(config.server.host):
+    if config.auth.key_file is not None or config.auth.keys is not None or is_loopback(config.server.host):
         return
     if not config.server.allow_public:
         raise typer.BadParameter(

@@ -1,4 +1,4 @@
-"""How much may one key ask for: sessions at once, and characters a minute."""
+"""Quotas of an API key: concurrent sessions, and characters a minute."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,19 +24,19 @@ class QuotaLimits:
 
 
 class TokenBucket:
-    """Holds a minute's worth; what was taken flows back evenly."""
+    """Token bucket with a capacity of one minute's amount, refilled evenly."""
 
     def __init__(self, per_minute: int, now_s: float) -> None:
         self._capacity = float(per_minute)
         self._level = self._capacity
-        self._filled_s = now_s
+        self._refilled_s = now_s
 
-    def take(self, amount: int, now_s: float) -> float | None:
-        """None where it was taken; else nothing was, and the answer says in how many seconds it can be."""
+    def withdraw(self, amount: int, now_s: float) -> float | None:
+        """None on success; otherwise nothing is withdrawn, and the result is the wait in seconds, `inf` for never."""
         if amount > self._capacity:
             return float("inf")
-        self._level = min(self._capacity, self._level + (now_s - self._filled_s) * self._capacity / 60.0)
-        self._filled_s = now_s
+        self._level = min(self._capacity, self._level + (now_s - self._refilled_s) * self._capacity / 60.0)
+        self._refilled_s = now_s
         if amount > self._level:
             return (amount - self._level) * 60.0 / self._capacity
         self._level -= amount
@@ -44,7 +44,7 @@ class TokenBucket:
 
 
 class KeyQuota:
-    """What one key has used.  Shared by all its sessions; for one event loop."""
+    """The use of one key.  Shared by all its sessions; for one event loop."""
 
     def __init__(self, limits: QuotaLimits, clock: Clock) -> None:
         self._limits = limits
@@ -57,25 +57,25 @@ class KeyQuota:
     def sessions(self) -> int:
         return self._sessions
 
-    def take(self, characters: int) -> None:
-        """Raises `QuotaExceeded`, and takes nothing then."""
+    def charge(self, characters: int) -> None:
+        """Raises `QuotaExceeded`, and then charges nothing."""
         if self._bucket is None:
             return
-        wait_s = self._bucket.take(characters, self._clock.now_s())
+        wait_s = self._bucket.withdraw(characters, self._clock.now_s())
         if wait_s is None:
             return
-        allowed = f"this key may have {self._limits.characters_per_minute} characters a minute spoken"
+        allowed = f"the quota of this key is {self._limits.characters_per_minute} characters a minute"
         if wait_s == float("inf"):
             raise QuotaExceeded(f"{allowed}, and this text alone has {characters}: send less at once")
-        raise QuotaExceeded(f"{allowed}; come again in {wait_s:.1f} s", retry_after_s=wait_s)
+        raise QuotaExceeded(f"{allowed}; retry in {wait_s:.1f} s", retry_after_s=wait_s)
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """One place, for as long as the block lasts.  Raises `QuotaExceeded`."""
+        """Counts one session for the duration of the block.  Raises `QuotaExceeded`."""
         limit = self._limits.sessions
         if limit is not None and self._sessions >= limit:
             raise QuotaExceeded(
-                f"this key may have {limit} sessions at once, and has them", retry_after_s=SESSION_RETRY_S
+                f"this key has all of its {limit} concurrent sessions open", retry_after_s=SESSION_RETRY_S
             )
         self._sessions += 1
         try:

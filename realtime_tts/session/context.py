@@ -153,6 +153,9 @@ class Contexts:
     def open_count(self) -> int:
         return sum(context.is_open for context in self._contexts.values())
 
+    def has_several_open(self) -> bool:
+        return self.open_count > 1
+
     @property
     def has_work(self) -> bool:
         """Whether more text may be received for what has begun, or more of it is to be passed on."""

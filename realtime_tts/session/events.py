@@ -5,7 +5,7 @@ by its utterance's index, which is unique in its session, and its own index in t
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from realtime_tts.audio.format import AudioFormat
 from realtime_tts.audio.playout import ContinuityReport
@@ -54,9 +54,11 @@ class SentenceStarted:
     """Its audio may arrive between that of other contexts, so each frame must say to which it belongs."""
 
 
-@dataclass(frozen=True, slots=True)
-class AudioChunk:
-    """The next samples of a sentence, float32 (n,) in [-1, 1]; `offset_samples` of it came before."""
+class AudioChunk(NamedTuple):
+    """The next samples of a sentence, float32 (n,) in [-1, 1]; `offset_samples` of it came before.
+
+    A tuple, since there are many: a frozen dataclass takes three times as long to create.
+    """
 
     utterance_index: int
     sentence_index: int

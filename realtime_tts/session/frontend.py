@@ -1,7 +1,7 @@
 """The interface of a front end: one wire protocol on one connection."""
 
-from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from collections.abc import Coroutine, Iterable
+from typing import Any, NamedTuple, Protocol
 
 from realtime_tts.session.events import SessionEvent
 from realtime_tts.session.inputs import SessionInput
@@ -34,8 +34,8 @@ class FrontEnd(Protocol):
         """The frames of one event.  Frames of a cancelled sentence may be left unsent."""
         ...
 
-    async def send(self, frame: Frame) -> bool:
-        """Writes one frame; waits while the client does not read.
+    def send(self, frame: Frame) -> Coroutine[Any, Any, bool]:
+        """Writes one frame; waits while the client does not read.  Up to that wait it may run outside of a task.
 
         Returns whether it was written to the socket at once, so that the client may already have it.
         """

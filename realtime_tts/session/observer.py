@@ -9,7 +9,7 @@ class SessionObserver(Protocol):
     """Called on the event loop; must be quick, and must not raise."""
 
     def on_event(self, event: SessionEvent, now_s: float) -> None:
-        """`event` was sent to the client."""
+        """`event`, which is not an `AudioChunk`, was sent to the client."""
         ...
 
     def on_send_queue(self, unsent_s: float) -> None:

@@ -58,8 +58,12 @@ class Outbox:
     def unsent_samples(self) -> int:
         return sum(len(each.samples) for each in self._waiting if isinstance(each, AudioChunk))
 
-    def add(self, *outgoing: Outgoing) -> None:
-        self._waiting.extend(outgoing)
+    @property
+    def next_is_audio(self) -> bool:
+        return bool(self._waiting) and isinstance(self._waiting[0], AudioChunk)
+
+    def add(self, outgoing: Outgoing) -> None:
+        self._waiting.append(outgoing)
 
     def extend(self, outgoing: Iterable[Outgoing]) -> None:
         self._waiting.extend(outgoing)
@@ -71,7 +75,10 @@ class Outbox:
         """The next event; from here on it counts as sent."""
         if not self._waiting:
             return None
-        match outgoing := self._waiting.popleft():
+        outgoing = self._waiting.popleft()
+        if isinstance(outgoing, AudioChunk):
+            return outgoing
+        match outgoing:
             case StartOf(sentence=sentence):
                 self._sending[sentence.key] = sentence
                 sentence.start_sent = True

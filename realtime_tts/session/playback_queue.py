@@ -1,12 +1,12 @@
 """The playback queue: sentences that one listener hears one after the other, on one playout clock."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from realtime_tts.audio.playout import PlayoutLedger
 from realtime_tts.engine.api import AudioSent, Cancel, EngineCommand, FinishReason, PlayoutEnd, RequestFinished, Submit
-from realtime_tts.session.outbox import DoneOf, EndOf, Outgoing, StartOf
+from realtime_tts.session.outbox import DoneOf, EndOf, Outbox, StartOf
 from realtime_tts.session.sentence import SentenceState
 
 if TYPE_CHECKING:
@@ -79,41 +79,42 @@ class PlaybackQueue:
         utterance = self.utterances[0]
         return utterance.sentences[0] is state and state.index == 0 and not state.started
 
-    def pass_on(self, *, labelled: bool) -> Iterator[Outgoing]:
-        """Everything that is next in playback order, as far as it has been made.
+    def pass_on(self, outbox: Outbox, has_several: Callable[[], bool]) -> None:
+        """Moves everything that is next in playback order to the outbox, as far as it has been made.
 
-        `labelled`: sentences that start now are labelled, whatever their settings.
+        `has_several`: whether several contexts are open: sentences that start then are labelled, whatever their
+        settings.
         """
         while self.utterances:
             utterance = self.utterances[0]
             while utterance.sentences:
                 state = utterance.sentences[0]
                 if not state.started and (state.held or state.finished is not None):
-                    yield StartOf(state)
-                    yield from state.start(labelled=labelled or utterance.settings.frame_header)
-                yield from state.pass_on()
+                    outbox.add(StartOf(state))
+                    state.start(outbox, labelled=utterance.settings.frame_header or has_several())
+                state.pass_on(outbox)
                 if state.finished is None:
                     return
                 utterance.sentences.popleft()
-                yield from state.end()
-                yield DoneOf(state)
+                state.end(outbox)
+                outbox.add(DoneOf(state))
             if not utterance.complete:
                 return
             self.utterances.popleft()
-            yield EndOf(utterance)
+            outbox.add(EndOf(utterance))
 
     # -- Sent ----------------------------------------------------------------------------------------------------------
 
-    def on_audio_sent(self, state: SentenceState, audio_s: float, now_s: float) -> Iterator[EngineCommand]:
+    def on_audio_sent(self, state: SentenceState, audio_s: float, now_s: float) -> AudioSent | None:
         """`audio_s` of a sentence went to the socket at `now_s`."""
         if state.utterance.cancelled:  # it was being written when the cancel arrived: it is not played
-            return
+            return None
         if state.due_from_s is None:
             state.due_from_s = max(state.speakable_at_s, self._last_sent_s)
         samples = state.on_audio_sent(audio_s, now_s, self._playout.playout_end_s)
         self._playout.record(arrived_at_s=now_s, duration_s=audio_s)
         self._last_sent_s = now_s
-        yield AudioSent(state.request.request_id, samples, self._playout.lead_s(now_s))
+        return AudioSent(state.request.request_id, samples, self._playout.lead_s(now_s))
 
     def on_sentence_sent(self, state: SentenceState, now_s: float) -> Iterator[EngineCommand]:
         """A sentence was sent to its end: another one may be submitted."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from realtime_tts.engine.api import Extend, ModelInfo, SynthesisRequest
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.sentence import SentenceState
-from realtime_tts.text.pronunciations import Respelled
+from realtime_tts.text.offsets import AlignedText
 from realtime_tts.text.splitter import Sentence
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class RequestBuilder:
         settings = utterance.settings
         respelled = settings.pronunciations.respell(sentence.text)
         if len(respelled.text) > MAX_RESPELLED * self._limits.max_sentence_chars:
-            respelled = Respelled(sentence.text)  # above what the model was asked to be ready for
+            respelled = AlignedText.of(sentence.text)  # above what the model was asked to be ready for
         has_speed = "speed" in self._info.fields
         request = SynthesisRequest(
             request_id=f"{self._session_id}/{self._requests}",
@@ -63,7 +63,7 @@ class RequestBuilder:
         return SentenceState(
             index=utterance.total_sentences,
             sentence=sentence,
-            sources=_sources(utterance, sentence),
+            offsets=utterance.cleaner.offsets_of(sentence.start, sentence.end),
             respelled=respelled,
             utterance=utterance,
             request=request,
@@ -84,9 +84,7 @@ def extend(state: SentenceState, sentence: Sentence) -> Iterator[Extend]:
 def complete(state: SentenceState, sentence: Sentence, now_s: float) -> Extend:
     """All of a sentence was received."""
     state.text_complete_at_s = now_s
-    more = _update(state, sentence)
-    state.sources = _sources(state.utterance, sentence)
-    return Extend(state.request.request_id, more, complete=True)
+    return Extend(state.request.request_id, _update(state, sentence), complete=True)
 
 
 def _update(state: SentenceState, sentence: Sentence) -> str:
@@ -95,12 +93,6 @@ def _update(state: SentenceState, sentence: Sentence) -> str:
     assert sentence.text.startswith(known), f"{sentence.text!r} does not begin with {known!r}"
     if len(sentence.text) > len(known):
         state.sentence = sentence
-        state.respelled = Respelled(sentence.text)
+        state.offsets = state.utterance.cleaner.offsets_of(sentence.start, sentence.end)
+        state.respelled = AlignedText.of(sentence.text)
     return _LINE_BREAK.sub(" ", sentence.text[len(known) :])
-
-
-def _sources(utterance: "Utterance", sentence: Sentence) -> tuple[int, ...] | None:
-    if not utterance.settings.text_filters:
-        return None
-    cleaner, start = utterance.cleaner, sentence.start
-    return (*(cleaner.source(start + at) for at in range(len(sentence.text))), cleaner.source_end(sentence.end))

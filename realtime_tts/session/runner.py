@@ -4,14 +4,16 @@ import asyncio
 import contextvars
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from realtime_tts.clock import Clock
 from realtime_tts.engine.api import EngineEvent, EngineHandle, Reference, Submit
 from realtime_tts.errors import InternalError, InvalidConfig, RealtimeTTSError, SlowClient
-from realtime_tts.session.events import Closed, SessionEvent
-from realtime_tts.session.frontend import FrontEnd
+from realtime_tts.session.eager import Rest, run_until_it_waits
+from realtime_tts.session.events import AudioChunk, Closed, SessionEvent
+from realtime_tts.session.frontend import Frame, FrontEnd
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.observer import NoObserver, SessionObserver
 from realtime_tts.session.session import Command, FetchReference, Session
@@ -62,6 +64,10 @@ class SessionRunner:
         self._reads_until_s: float | None = None
         """While something is always waiting to be written: when a client that reads as fast as it plays will want
         more."""
+        self._is_writing = False
+        self._is_lost = False
+        self._rest: Coroutine[Any, Any, None] | None = None
+        """Of a write that began outside of the writer task, and waits for the client."""
         self._writing_since_s = 0.0
         """Since when the present write has been waiting, if there is one."""
 
@@ -77,6 +83,8 @@ class SessionRunner:
                 await asyncio.wait((writing,))
         finally:
             self._execute(self._session.abandon())
+            if self._rest is not None:
+                self._rest.close()
             if self._fetching is not None:
                 tasks.append(self._fetching)
             for task in tasks:
@@ -126,10 +134,16 @@ class SessionRunner:
 
     async def _write(self) -> None:
         while True:
+            await self._outgoing.wait()
+            self._outgoing.clear()
+            if self._is_lost:
+                raise ConnectionResetError("the client is gone")
+            self._is_writing = True
+            if (rest := self._rest) is not None:
+                self._rest = None
+                await rest
             while (event := self._session.next()) is not None:
-                self._writing_since_s = self._clock.now_s()
-                if self._reads_until_s is None:
-                    self._reads_until_s = max(self._writing_since_s, self._session.playout_end_s or 0.0)
+                self._on_write_begin()
                 try:
                     await self._send(event)
                 except ConnectionError:
@@ -138,9 +152,44 @@ class SessionRunner:
                     self._fail()
                 if isinstance(event, Closed):
                     return
+            self._is_writing = False
             self._reads_until_s = None
-            self._outgoing.clear()
-            await self._outgoing.wait()
+
+    def _on_write_begin(self) -> None:
+        self._writing_since_s = self._clock.now_s()
+        if self._reads_until_s is None:
+            self._reads_until_s = max(self._writing_since_s, self._session.playout_end_s or 0.0)
+
+    def _write_at_once(self, now_s: float) -> None:
+        """Writes the audio that waits, without a switch to the writer task, which costs as much as all the rest.
+
+        If the client has to be waited for, the writer task takes over.
+        """
+        session, front_end = self._session, self._front_end
+        while not self._is_writing and session.next_is_audio:
+            event = session.next()
+            assert event is not None
+            frames = iter(front_end.encode(event))
+            for frame in frames:
+                outcome = run_until_it_waits(front_end.send(frame))
+                if isinstance(outcome, Rest):
+                    self._on_write_begin()
+                    self._is_writing = True
+                    self._rest = self._finish(outcome, event, frame, frames)
+                    self._outgoing.set()
+                    return
+                self._on_frame_sent(event, frame, now_s if outcome else self._clock.now_s())
+                if not session.wants(event):
+                    break
+
+    async def _finish(self, rest: Rest[bool], event: SessionEvent, frame: Frame, frames: Iterator[Frame]) -> None:
+        """The rest of what `_write_at_once` has begun."""
+        await rest
+        self._on_frame_sent(event, frame, self._clock.now_s())
+        for frame in frames:
+            if not self._session.wants(event):
+                return
+            await self._send_frame(event, frame)
 
     async def _watch(self) -> None:
         """Does what is due by the clock, and ends a session whose client reads nothing.
@@ -192,15 +241,28 @@ class SessionRunner:
             else:
                 engine = self._engines[self._session.model]
                 engine.send(command, self._on_engine if isinstance(command, Submit) else None)
-        if self._session.waiting:
-            if self._session.waiting > self._limits.max_queued_messages:
-                self._session.drop_unsent()
-                self._front_end.abort()  # ends the reader, and with it the session
-                log.info("session %s: too much waits for a client that does not read", self._session.session_id)
+        if waiting := self._session.waiting:
+            if waiting > self._limits.max_queued_messages:
+                self._drop_client()
             self._outgoing.set()
 
+    def _drop_client(self) -> None:
+        log.info("session %s: too much waits for a client that does not read", self._session.session_id)
+        self._session.drop_unsent()
+        self._execute(self._session.abandon())
+        self._front_end.abort()  # ends the reader, and with it the session
+
     def _on_engine(self, event: EngineEvent) -> None:
-        self._context.copy().run(self._decide, partial(self._session.on_engine, event))
+        try:
+            now_s = self._clock.now_s()
+            commands = self._session.on_engine(event, now_s)
+            self._write_at_once(now_s)
+            self._execute(commands)
+        except ConnectionError:
+            self._is_lost = True
+            self._outgoing.set()
+        except Exception:
+            self._context.copy().run(self._fail)
 
     def _decide(self, decision: Callable[[float], list[Command]]) -> None:
         """Asks the session, and executes its answer.  A bug in the server ends this session alone, and is reported."""
@@ -234,15 +296,23 @@ class SessionRunner:
             await self._front_end.close(event.code, event.reason)
             return
         for frame in self._front_end.encode(event):
-            given_s = self._clock.now_s()
-            # On busy cores this task may continue up to 40 ms after the frame has gone.
-            sent_s = given_s if await self._front_end.send(frame) else self._clock.now_s()
-            if frame.audio_s:
-                if self._reads_until_s is not None:
-                    self._reads_until_s += frame.audio_s
-                self._execute(self._session.on_audio_sent(event, frame.audio_s, sent_s))
-                if not self._session.wants(event):
-                    break
-        now_s = self._clock.now_s()
-        self._execute(self._session.on_event_sent(event, now_s))
-        self._observer.on_event(event, now_s)
+            await self._send_frame(event, frame)
+            if not self._session.wants(event):
+                break
+        if not isinstance(event, AudioChunk):
+            now_s = self._clock.now_s()
+            self._execute(self._session.on_event_sent(event, now_s))
+            self._observer.on_event(event, now_s)
+
+    async def _send_frame(self, event: SessionEvent, frame: Frame) -> None:
+        given_s = self._clock.now_s()
+        # On busy cores this task may continue up to 40 ms after the frame has gone.
+        sent_s = given_s if await self._front_end.send(frame) else self._clock.now_s()
+        self._on_frame_sent(event, frame, sent_s)
+
+    def _on_frame_sent(self, event: SessionEvent, frame: Frame, sent_s: float) -> None:
+        if frame.audio_s:
+            if self._reads_until_s is not None:
+                self._reads_until_s += frame.audio_s
+            if sent := self._session.on_audio_sent(event, frame.audio_s, sent_s):
+                self._engines[self._session.model].send(sent)

@@ -1,6 +1,5 @@
 """The state of one sentence: waiting, at the engine, being sent, done."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,9 +17,10 @@ from realtime_tts.session.events import (
     SpokenWord,
     Words,
 )
-from realtime_tts.text.pronunciations import Respelled
+from realtime_tts.session.outbox import Outbox
+from realtime_tts.text.offsets import AlignedText, OffsetMap
 from realtime_tts.text.splitter import Sentence
-from realtime_tts.text.unicode import encodable
+from realtime_tts.text.unicode import without_surrogates
 
 if TYPE_CHECKING:
     from realtime_tts.session.utterance import Utterance
@@ -39,9 +39,9 @@ class SentenceState:
     index: int
     sentence: Sentence
     """Its offsets are those of the cleaned text."""
-    sources: tuple[int, ...] | None
-    """For each character of the sentence, and its end, the offset in the received text; None where both are equal."""
-    respelled: Respelled
+    offsets: OffsetMap
+    """From the sentence to the text as received."""
+    respelled: AlignedText
     utterance: "Utterance"
     request: SynthesisRequest
     sample_rate_hz: int
@@ -83,50 +83,50 @@ class SentenceState:
 
     # -- Passing on ----------------------------------------------------------------------------------------------------
 
-    def pass_on(self) -> Iterator[AudioChunk | Words]:
-        """What is held, in order; only called when it is this sentence's turn and it has started."""
-        held, self.held = self.held, []
-        for each in held:
-            if isinstance(each, tuple):
-                yield self._words("ok", tuple(self._spoken(word) for word in each))
-            else:
-                self.samples_made += len(each)
-                yield from self._chunk(self._stretched(each))
-
-    def start(self, *, labelled: bool) -> Iterator[Words]:
-        """The first of it is passed on: call before `pass_on` and `end`, once."""
+    def start(self, outbox: Outbox, *, labelled: bool) -> None:
+        """Call once, before `pass_on` and `end`, when it is this sentence's turn."""
         self.started = True
         self.labelled = labelled
         self.utterance.begun.append(self)
         if self.wants_words and not self.has_word_times:
-            yield self._words("unsupported")
+            outbox.add(self._words("unsupported"))
 
-    def end(self) -> Iterator[AudioChunk | Words | AudioEnd | SentenceFailed]:
-        """The rest of the audio, and its error."""
+    def pass_on(self, outbox: Outbox) -> None:
+        """Moves what is held to the outbox, in order."""
+        if not self.held:
+            return
+        held, self.held = self.held, []
+        for each in held:
+            if isinstance(each, tuple):
+                outbox.add(self._words("ok", tuple(self._spoken(word) for word in each)))
+            else:
+                self.samples_made += len(each)
+                self._pass_on_audio(each if self.tempo == 1.0 else self._stretched(each), outbox)
+
+    def end(self, outbox: Outbox) -> None:
+        """The rest of the audio, and the error if there is one."""
         assert self.finished is not None
         error = self.finished.error
         if self.wants_words and self.has_word_times and not self.words and error is None:
-            yield self._words("failed")
+            outbox.add(self._words("failed"))
         if self._stretcher is not None:
-            yield from self._chunk(self._stretcher.flush())
+            self._pass_on_audio(self._stretcher.flush(), outbox)
             self._stretcher = None
-        yield AudioEnd(*self.key, failed=self.finished.reason is FinishReason.ERROR)
+        outbox.add(AudioEnd(*self.key, failed=self.finished.reason is FinishReason.ERROR))
         if error is not None:
-            yield SentenceFailed(*self.key, self.utterance.context_id, error)
+            outbox.add(SentenceFailed(*self.key, self.utterance.context_id, error))
 
     def _stretched(self, samples: Samples) -> Samples:
-        if self.tempo == 1.0:
-            return samples
         if self._stretcher is None:
             self._stretcher = StreamingStretcher(self.sample_rate_hz, self.tempo)
         return self._stretcher.push(samples)
 
-    def _chunk(self, samples: Samples) -> Iterator[AudioChunk]:
+    def _pass_on_audio(self, samples: Samples, outbox: Outbox) -> None:
         if not len(samples):
             return
         if self.leading_silence_s is None and (loud := np.flatnonzero(np.abs(samples) > AUDIBLE)).size:
             self.leading_silence_s = (self.samples_out + int(loud[0])) / self.sample_rate_hz
-        yield AudioChunk(*self.key, samples, self.samples_out)
+        outbox.add(AudioChunk(self.utterance.index, self.index, samples, self.samples_out))
         self.samples_out += len(samples)
 
     # -- Values for the client -----------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class SentenceState:
     def _spoken(self, word: Word) -> SpokenWord:
         start, end = self.word_span(word)
         return SpokenWord(
-            text=encodable(self.sentence.text[start:end]),
+            text=without_surrogates(self.sentence.text[start:end]),
             start_s=word.start_s / self.tempo,
             end_s=word.end_s / self.tempo,
             text_span=(self.source(start), self.source(end)),
@@ -182,9 +182,11 @@ class SentenceState:
         Returns the samples of the model that are sent with it.
         """
         self.audio_sent_s += audio_s
+        utterance = self.utterance
         self._record(self.ledger, audio_s, now_s, playout_end_s)
-        self._record(self.utterance.ledger, audio_s, now_s, playout_end_s)
-        self.utterance.on_audible(self.leading_silence_s)
+        self._record(utterance.ledger, audio_s, now_s, playout_end_s)
+        if utterance.ttfa_s is None:
+            utterance.on_audible(self.leading_silence_s)
         self._extend_playback(max(now_s, playout_end_s or now_s), audio_s)
         return self._report(min(round(self.audio_sent_s * self.sample_rate_hz * self.tempo), self.samples_made))
 
@@ -226,11 +228,9 @@ class SentenceState:
 
     def source(self, offset: int) -> int:
         """The offset in the received text of the character at `offset` of the sentence."""
-        if offset >= len(self.sentence.text):
-            return self.sentence.end if self.sources is None else self.sources[-1]
-        if self.sources is None:
-            return min(self.sentence.start + offset, self.sentence.end)
-        return self.sources[offset]
+        # A surrogate pair received as two characters is one of the sentence, so its end may come early.
+        is_end = offset >= len(self.sentence.text)
+        return self.offsets.source_end(self.offsets.length) if is_end else self.offsets.source(offset)
 
     def word_span(self, word: Word) -> tuple[int, int]:
         """A word of the request, as characters of the sentence."""

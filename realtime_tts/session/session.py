@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from realtime_tts.engine.api import (
     AudioReady,
+    AudioSent,
     EndStream,
     EngineCommand,
     EngineEvent,
@@ -82,7 +83,7 @@ Command: TypeAlias = EngineCommand | FetchReference
 class Quota(TypingProtocol):
     """A limit of the characters that a client may have spoken."""
 
-    def take(self, characters: int) -> None:
+    def charge(self, characters: int) -> None:
         """Counts them.  Raises a `RealtimeTTSError` if they are more than is left; then none are counted."""
         ...
 
@@ -156,6 +157,10 @@ class Session:
     def drop_unsent(self) -> None:
         """Discards the waiting events: for a client that does not read, before the error that says so."""
         self._outbox.clear()
+
+    @property
+    def next_is_audio(self) -> bool:
+        return self._outbox.next_is_audio
 
     def next(self) -> SessionEvent | None:
         """The next event to send; from here on it counts as sent."""
@@ -254,7 +259,7 @@ class Session:
             commands.extend(self.fail(error))
         for item in held:
             commands.extend(self._apply_or_hold(item, now_s))  # after another `ref_audio` they are held again
-        commands.extend(self._progress())
+        commands += self._progress()
         return commands
 
     def _hold(self, item: SessionInput) -> None:
@@ -286,7 +291,7 @@ class Session:
         if context.writing is None:
             self._check_may_begin()
         if self._quota is not None:
-            self._quota.take(len(text))
+            self._quota.charge(len(text))
         self._open()
         if context.writing is None:
             yield from self._begin_utterance(context, now_s)
@@ -419,35 +424,34 @@ class Session:
                 break
         else:
             return []  # of a cancelled request
-        match event:
-            case AudioReady(samples=samples):
-                state.held.append(samples)
-            case WordsReady(words=words):
-                state.words.extend(words)
-                if state.wants_words:
-                    state.held.append(words)
-            case RequestFinished(error=error):
-                queue.finish(state, event)
-                fatal = error is not None and error.close_code is not None
-                if error is not None and fatal and queue.is_first(state) and self._is_alone(state):
-                    return self.fail(error)
-        if not isinstance(event, WordsReady):
-            self._lifetime.touch(now_s)
-        return list(self._progress())
+        if isinstance(event, AudioReady):
+            state.held.append(event.samples)
+        elif isinstance(event, WordsReady):
+            state.words.extend(event.words)
+            if state.wants_words:
+                state.held.append(event.words)
+        elif isinstance(event, RequestFinished):
+            queue.finish(state, event)
+            error = event.error
+            if error is not None and error.close_code is not None and queue.is_first(state) and self._is_alone(state):
+                return self.fail(error)
+        self._lifetime.touch(now_s)
+        return self._progress()
 
     def _is_alone(self, state: SentenceState) -> bool:
         """Whether no other context has anything to speak."""
         utterances = (each for queue in self._contexts.queues.values() for each in queue.utterances)
         return all(each.context_id == state.utterance.context_id for each in utterances)
 
-    def _progress(self) -> Iterator[Command]:
+    def _progress(self) -> list[Command]:
         """Passes on what can be sent, and ends the session where that was all."""
-        labelled = self._contexts.open_count > 1
         for queue in self._contexts.queues.values():
-            self._outbox.extend(queue.pass_on(labelled=labelled))
-        ending = self._protocol.state in (State.CLOSING, State.DRAINING)
+            queue.pass_on(self._outbox, self._contexts.has_several_open)
+        state = self._protocol.state
+        ending = state is State.CLOSING or state is State.DRAINING
         if ending and not self._contexts.has_work and self._fetching is None:
-            yield from self._close(*self._goodbye)
+            return list(self._close(*self._goodbye))
+        return []
 
     # -- Sent ----------------------------------------------------------------------------------------------------------
 
@@ -458,12 +462,12 @@ class Session:
         state = self._outbox.sentence_of(event)
         return state is not None and not state.utterance.cancelled
 
-    def on_audio_sent(self, event: SessionEvent, audio_s: float, now_s: float) -> list[Command]:
+    def on_audio_sent(self, event: SessionEvent, audio_s: float, now_s: float) -> AudioSent | None:
         """A frame of `event`, which holds `audio_s` seconds of audio, went to the socket at `now_s`."""
         assert isinstance(event, AudioChunk | AudioEnd), f"{type(event).__name__} has no audio"
         self._lifetime.touch(now_s)
         state = self._outbox.sentence_of(event)
-        return [] if state is None else list(state.utterance.queue.on_audio_sent(state, audio_s, now_s))
+        return None if state is None else state.utterance.queue.on_audio_sent(state, audio_s, now_s)
 
     def on_event_sent(self, event: SessionEvent, now_s: float) -> list[Command]:
         """All frames of `event` went to the socket."""
@@ -488,7 +492,7 @@ class Session:
             commands.extend(self.expire("ttl", warning.deadline_s))
         elif warning is not None:
             self._outbox.add(warning)
-        commands.extend(self._progress())
+        commands += self._progress()
         return commands
 
     def _on_context_time(self, context: Context, now_s: float) -> Iterator[Command]:
@@ -512,7 +516,7 @@ class Session:
             self._goodbye = (1012, "server_stopping") if reason == "drain" else (1001, "session_expired")
         self._protocol.drain()
         self._draining = True
-        return list(self._progress())
+        return self._progress()
 
     def fail(self, error: RealtimeTTSError, context_id: str | None = None) -> list[Command]:
         """Reports `error` to the client; with a close code it is the end of the session."""

@@ -12,6 +12,7 @@ from realtime_tts.engine.api import ModelInfo, Reference, Sampling
 from realtime_tts.errors import InvalidConfig, UnknownVoice
 from realtime_tts.session.inputs import Configure
 from realtime_tts.text.cleaner import TextFilter
+from realtime_tts.text.languages import AUTO, primary_language
 from realtime_tts.text.pronunciations import NO_PRONUNCIATIONS, Pronunciations
 from realtime_tts.text.splitter import Granularity
 from realtime_tts.text.unicode import printable
@@ -22,23 +23,8 @@ N = TypeVar("N", int, float)
 MIN_SPEED, MAX_SPEED = 0.25, 4.0
 MAX_INITIAL_CHUNK_FRAMES = 1000
 MAX_INSTRUCTION_CHARS = 4096
-AUTO = "Auto"
 VOICE_SCHEME = "voice:"
 """`ref_audio` that names an uploaded voice."""
-
-LANGUAGE_NAMES = {
-    "chinese": "zh",
-    "english": "en",
-    "french": "fr",
-    "german": "de",
-    "italian": "it",
-    "japanese": "ja",
-    "korean": "ko",
-    "portuguese": "pt",
-    "russian": "ru",
-    "spanish": "es",
-}
-"""Names that public clients of this protocol send in place of BCP-47 tags (Qwen3-TTS's languages)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +136,6 @@ def apply_config(
         **_conditioning(config, current, reference, info),
     )
     return settings, tuple(ignored)
-
-
-def primary_language(name: str) -> str:
-    """The primary BCP-47 subtag of a language's name or tag: English, en-US and en_GB are all en."""
-    return LANGUAGE_NAMES.get(name.lower()) or name.lower().replace("_", "-").split("-")[0]
 
 
 def _chosen(value: T | UnsetType | None, current: T, default: T) -> T:

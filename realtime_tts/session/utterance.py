@@ -12,8 +12,8 @@ from realtime_tts.session.request_builder import RequestBuilder, complete, exten
 from realtime_tts.session.sentence import SentenceState, audible_after
 from realtime_tts.session.settings import SessionSettings
 from realtime_tts.text.cleaner import TextCleaner
-from realtime_tts.text.splitter import Sentence, SentenceSplitter, is_speakable
-from realtime_tts.text.unicode import printable
+from realtime_tts.text.splitter import Sentence, SentenceSplitter
+from realtime_tts.text.unicode import is_speakable, printable
 
 BLOCK_CHARS = 4096
 """Characters split into sentences at a time: 5 to 20 ms of work for sentences of one letter."""
@@ -138,7 +138,7 @@ class Utterance:
 
     def on_audible(self, leading_silence_s: float | None) -> None:
         """Audio of a sentence that begins with `leading_silence_s` was sent; None while it is all silence."""
-        if self.ttfa_s is None and leading_silence_s is not None:
+        if leading_silence_s is not None:
             ttfp_s = self.ledger.report(started_at_s=self.began_s).ttfp_s
             self.ttfa_s = audible_after(ttfp_s, leading_silence_s)
 

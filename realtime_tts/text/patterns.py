@@ -1,14 +1,14 @@
-"""What the clean-up of text looks for: patterns of Markdown, tags, addresses and emoji.  No code, only regular grammar.
+"""Patterns of the mark-up that the clean-up of text removes: Markdown, tags, addresses, emoji.
 
-Nothing here can backtrack far: repetitions are possessive or bounded.  Patterns named `…_HEAD` match as much of a
-construct as has come; `(?:x|\\Z)` in them stands for "x, or not come yet".
+None can backtrack far: repetitions are possessive or bounded.  Patterns named `…_HEAD` match a construct of which only
+the start was received; `(?:x|\\Z)` in them means "x, or not received yet".
 """
 
 import re
 
 # -- Emoji ------------------------------------------------------------------------------------------------------------
 
-# Shown as pictures unless told otherwise (and symbols that are nothing to read aloud: stars, ticks, chess, dominoes).
+# Shown as pictures by default (and symbols that are not read aloud: stars, ticks, chess, dominoes).
 PICTURES = (
     "\u231a\u231b\u2328\u23cf\u23e9-\u23f3\u23f8-\u23fa\u25fb-\u25fe\u2600-\u27bf\u2934\u2935\u2b05-\u2b07\u2b1b\u2b1c"
     "\u2b50\u2b55\U0001f000-\U0001f0ff\U0001f191-\U0001f19a\U0001f1e6-\U0001f1ff\U0001f201-\U0001f265"
@@ -19,14 +19,14 @@ TEXT_PICTURES = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u24c2\u25aa\u25ab\u25b6\u25c0\u3030\u303d\u3297\u3299"
     "\U0001f170\U0001f171\U0001f17e\U0001f17f"
 )
-# What a picture draws behind it: joiners, variation selectors, keycap, the letters of some flags.
+# What may follow a picture and belong to it: joiners, variation selectors, keycap, the letters of some flags.
 _EMOJI_TAIL = "\u200d\ufe0e\ufe0f\u20e3\U000e0020-\U000e007f"
-# A pair of surrogates, as JSON cut in two gives them.  All pairs from U+1F000 on are taken for pictures.
+# A pair of surrogates, as JSON split in two gives them.  All pairs from U+1F000 on are taken for pictures.
 _PAIR = "[\ud83c-\ud83e][\udc00-\udfff]"
 EMOJI = re.compile(f"[{PICTURES}]|{_PAIR}|[{TEXT_PICTURES}]\ufe0f|[0-9#*]\ufe0f?\u20e3")
 EMOJI_HEAD = re.compile(f"[{TEXT_PICTURES}0-9#*]\\Z|[0-9#*]\ufe0f\\Z|[\ud83c-\ud83e]\\Z")
 EMOJI_MORE = re.compile(f"(?:[{_EMOJI_TAIL}{PICTURES}]|{_PAIR}|(?<=\u200d)[{TEXT_PICTURES}]|\udb40[\udc20-\udc7f])++")
-"""Behind a picture."""
+"""After a picture."""
 
 # -- Markdown ---------------------------------------------------------------------------------------------------------
 
@@ -41,7 +41,6 @@ SEPARATOR_ROW = re.compile(r"\|?[ \t]*+:?-[-:| \t]*+(?=[\r\n]|\Z)")
 SEPARATOR_ROW_HEAD = re.compile(r"[-:|][-:| \t]*+\Z")
 MAX_RULE_CHARS = 200
 CELL_EDGE = re.compile(r"[ \t]{0,64}\|[ \t]{0,64}")
-MAX_CELL_EDGE_CHARS = 129
 
 FENCE = re.compile(r"(`{3,80}+(?=[^`\n]*+(?:\n|\Z))|~{3,80}+)[^\n]*+(?:\n|\Z)")
 FENCE_HEAD = re.compile(r"(?:`{3,80}+[^`\n]*+|~{3,80}+[^\n]*+|`{1,2}|~{1,2})\Z")
@@ -50,25 +49,20 @@ FENCE_INLINE = re.compile(r"(`{3,80}+)[\w+#.-]{0,30}+[ \t]{0,8}+\r?(?:\n|\Z)")
 FENCE_INLINE_HEAD = re.compile(r"`{1,80}+[\w+#.-]{0,30}+[ \t]{0,8}+\r?\Z")
 MAX_FENCE_CHARS = 120
 MAX_TICKS = 20
-"""Of inline code: as many are told apart."""
+"""The longest run of backticks around inline code that is distinguished from longer ones."""
 
 LINK_TEXT = re.compile(r"\[((?:[^\[\]\\\n]|\\(?:[^\n]|\Z)|\[[^\[\]\n]*+(?:\]|\Z))*+)")
-LINK_GOAL = re.compile(
+LINK_TARGET = re.compile(
     r"\(\s{0,4}+(?:<[^<>\n]*+(?:>|\Z)|(?:[^()\s<>]|\([^()\s]*+(?:\)|\Z))*+)"
     r"""(?:\s++(?:(?:"[^"\n]*+(?:"|\Z)|'[^'\n]*+(?:'|\Z))\s{0,4}+)?+)?+"""
 )
 LINK_REFERENCE = re.compile(r"\[[^\[\]\n]{0,80}+")
 MAX_LINK_TEXT_CHARS = 300
-MAX_LINK_GOAL_CHARS = 2000
+MAX_LINK_TARGET_CHARS = 2000
+MAX_LINK_REFERENCE_CHARS = 90
 
 HEADING_END = re.compile(r"[ \t]{1,8}#{0,6}[ \t]{0,8}(?=[\r\n]|\Z)")
 ESCAPABLE = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~\n")
-
-# Scripts that put no white space between words: Thai to Khmer, kana, Han, Hangul (whose particles follow at once).
-UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3130-\u318f"
-    "\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
-)
 
 # -- Addresses --------------------------------------------------------------------------------------------------------
 
@@ -85,7 +79,7 @@ HOST = re.compile(f"[{_HOST_CHARS}]*+")
 MAX_URL_HEAD_CHARS = 400
 URL_REST = re.compile(r"""[!#-;=?-Z_a-z~]*+""")
 URL_LAST = ".,;:!?')*_~"
-"""Not an address's own, when nothing of it follows."""
+"""Punctuation of the sentence around an address, when it ends the address."""
 MAX_URL_LAST_CHARS = 16
 
 # -- Tags -------------------------------------------------------------------------------------------------------------
@@ -113,7 +107,7 @@ UNSPOKEN_TAGS = frozenset(
         *("tool_call", "tool_calls", "function_call", "tool_response", "script", "style"),
     )
 )
-"""Their content goes with them."""
+"""Their content is dropped with them."""
 INLINE_TAGS = frozenset(
     (
         *("a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "del", "em", "font", "i", "ins", "kbd", "mark", "q"),
@@ -121,30 +115,14 @@ INLINE_TAGS = frozenset(
         *("emphasis", "lang", "phoneme", "prosody", "say-as", "voice"),
     )
 )
-"""Those that may stand inside a word."""
+"""Tags that may be inside a word."""
 BLOCK_TAGS = frozenset(
     (
-        *(
-            "article",
-            "blockquote",
-            "br",
-            "dd",
-            "div",
-            "dl",
-            "dt",
-            "footer",
-            "h1",
-            "h2",
-            "h3",
-            "h4",
-            "h5",
-            "h6",
-            "header",
-        ),
-        *("hr", "li", "ol", "p", "pre", "section", "table", "tr", "ul", "s:p"),
+        *("article", "blockquote", "br", "dd", "div", "dl", "dt", "footer", "header", "section", "table", "tr"),
+        *("h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul", "s:p"),
     )
 )
-"""Those that end a line."""
+"""Tags that end a line."""
 ENTITY = re.compile(r"&(?:#\d{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z][A-Za-z0-9]{1,31};)")
 ENTITY_HEAD = re.compile(r"&(?:#(?:\d{0,7}|[xX][0-9a-fA-F]{0,6})|[A-Za-z][A-Za-z0-9]{0,31})?\Z")
 MAX_ENTITY_CHARS = 40

@@ -1,46 +1,21 @@
-"""How the client wants words to be said: puts their spelling in place, and finds those for which it has given IPA."""
+"""Pronunciations that a client gives for words: respelling in the text, and lookup of those given in IPA."""
 
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from realtime_tts.errors import InvalidConfig
-from realtime_tts.text.patterns import UNSPACED
+from realtime_tts.text.offsets import AlignedText, OffsetMap
+from realtime_tts.text.unicode import UNSPACED
 
 MAX_WORDS = 1000
 MAX_CHARS = 200
 
-# "can" is no word of "can't", while "Nguyen" is one of "Nguyen's".  Nor is "3" one of "3.14".
+# "can" is not a word of "can't", while "Nguyen" is one of "Nguyen's".  Nor is "3" one of "3.14".
 _CONTRACTION = re.compile(r"['’](?![sS]\b)[^\W\d_]")
 _INNER_CAPITAL = re.compile(r"\w[A-ZÀ-ÖØ-ÞΑ-ΩА-ЯЁ]")
 _MORE_DIGITS = re.compile(r"[.,]\d")
-
-
-@dataclass(frozen=True, slots=True)
-class Respelled:
-    """`text` with words respelled.  `edits` are (start, end) in `text` and (start, end) in the original, in order."""
-
-    text: str
-    edits: tuple[tuple[int, int, int, int], ...] = ()
-
-    def source(self, offset: int) -> int:
-        """The place in the original; for any place inside a respelled word, where that word starts."""
-        at = bisect_right(self.edits, offset, key=lambda edit: edit[0]) - 1
-        if at < 0:
-            return offset
-        _, end, original_start, original_end = self.edits[at]
-        return original_start if offset < end else original_end + offset - end
-
-    def source_end(self, offset: int) -> int:
-        """For the exclusive end of a span: the place in the original right behind what gave `text[offset - 1]`."""
-        if offset <= 0:
-            return 0
-        at = bisect_right(self.edits, offset - 1, key=lambda edit: edit[0]) - 1
-        if at >= 0 and offset <= self.edits[at][1]:
-            return self.edits[at][3]
-        return self.source(offset - 1) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +27,11 @@ class _Found:
 
 
 class Pronunciations:
-    """Words and how each is said: a spelling ("SQL": "sequel"), or IPA between slashes ("/ˈkoʊkəɹoʊ/").
+    """Words and the pronunciation of each: a spelling ("SQL": "sequel"), or IPA between slashes ("/ˈkoʊkəɹoʊ/").
 
-    Words are found whole, the longest first.  Upper and lower case are one, except in a word with a capital inside
-    ("SQL", "iOS"), which is found as written only: "US" is not "us".  Where two words differ in
-    case alone, the one as written goes first.  What is put in place is not looked at again.
+    Only whole words match, the longest first.  Upper and lower case are equal, except in a word with a capital inside
+    ("SQL", "iOS"), which matches as written only: "US" is not "us".  Where two words differ in case alone, the one as
+    written takes precedence.  A replacement is not searched again.
     """
 
     __slots__ = ("_by_folded", "_first", "_lengths", "words")
@@ -85,36 +60,35 @@ class Pronunciations:
         return hash(frozenset(self.words.items()))
 
     @property
-    def spellings(self) -> tuple[tuple[str, str], ...]:
-        return tuple((word, said) for word, said in self.words.items() if not _is_ipa(said))
-
-    @property
     def ipa(self) -> tuple[tuple[str, str], ...]:
         """Without the slashes."""
         return tuple((word, said[1:-1].strip()) for word, said in self.words.items() if _is_ipa(said))
 
-    def respell(self, text: str) -> Respelled:
-        """`text` with each spelling in place of its word, set off by a space where it would run into its neighbour."""
+    def respell(self, text: str) -> AlignedText:
+        """`text` with each spelling in place of its word; every character of a spelling stands for the whole word.
+
+        A space separates a spelling from a neighbour with which it would be read as one word.
+        """
         parts: list[str] = []
-        edits: list[tuple[int, int, int, int]] = []
-        done = length = 0
+        offsets = OffsetMap()
+        done = 0
         for found in self._find(text):
             if found.is_ipa:
                 continue
-            said = found.said
-            if _runs_together(text[done : found.start][-1:] or (parts[-1][-1:] if parts else ""), said[0]):
+            kept, said = text[done : found.start], found.said
+            if _runs_together(kept[-1:] or (parts[-1][-1:] if parts else ""), said[0]):
                 said = " " + said
             if _runs_together(said[-1], text[found.end : found.end + 1]):
                 said += " "
-            start = length + found.start - done
-            length = start + len(said)
-            edits.append((start, length, found.start, found.end))
-            parts += (text[done : found.start], said)
+            offsets.append_copy(done, len(kept))
+            offsets.append_replacement(found.start, found.end, len(said))
+            parts += (kept, said)
             done = found.end
-        return Respelled("".join(parts) + text[done:], tuple(edits)) if edits else Respelled(text)
+        offsets.append_copy(done, len(text) - done)
+        return AlignedText("".join(parts) + text[done:], offsets)
 
     def ipa_in(self, text: str) -> tuple[tuple[str, str], ...]:
-        """The words of `text`, as written there and each once, that have IPA, with it."""
+        """The words of `text` that have IPA, as written there and each once, with their IPA."""
         return tuple({text[found.start : found.end]: found.said for found in self._find(text) if found.is_ipa}.items())
 
     def _find(self, text: str) -> Iterator[_Found]:
@@ -167,7 +141,7 @@ def _spaced(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """In lower case, character by character: no length changes, and σ is σ wherever it stands."""
+    """In lower case, character by character: the length stays, and a final σ is a σ."""
     return _spaced(text).replace("İ", "I").lower().replace("ς", "σ")
 
 
@@ -178,7 +152,7 @@ def _as_written(words: list[str], written: str) -> str | None:
 
 
 def _runs_on(text: str, at: int) -> bool:
-    """Whether a word goes on over `at`."""
+    """Whether `at` is inside a word."""
     if not 0 < at < len(text):
         return False
     before, after = text[at - 1], text[at]

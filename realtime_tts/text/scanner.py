@@ -1,141 +1,176 @@
-"""Reads a text that is still coming, passes most of it on, and knows where everything it passed on came from.
-
-The clean-up of text (`text.py`) says what is a mark; here is how a mark is looked for that may not have come yet, what
-is put where it was, and the bookkeeping.
-"""
+"""Scanner of streamed text: what is not decided yet, what is kept, dropped or replaced, and where it came from."""
 
 import re
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 
-from realtime_tts.text import patterns as marks
-from realtime_tts.text.offsets import SourceMap
+from realtime_tts.text.offsets import OffsetMap
+from realtime_tts.text.unicode import is_word
 
 _CLOSERS = ".,;:!?…)]}»”’。，、！？；：）」』"
 _OPENERS = "([{«“‘（「『"
 
 
 class NeedsMoreError(Exception):
-    """What comes next cannot be told from what has come."""
+    """What comes next depends on text that has not been received."""
 
 
-class TextScanner(ABC):
-    """A subclass takes one thing from the text in each `_step`: it passes, replaces or drops it, or raises for more."""
+class TextScanner:
+    """The received text that is not decided yet, and the clean text that was decided.
+
+    The kinds of mark-up (`markup/`) look at `text[at:limit]`, and `keep`, `replace` or `drop` the start of it.
+    """
 
     def __init__(self) -> None:
-        self._map = SourceMap()
-        # text[0] is context: the character before text[1], which was received at origin + 1.
-        self._text, self._at, self._origin = "\n", 1, -1
+        self.offsets = OffsetMap()
+        self.text, self.at = "\n", 1
+        """text[0] is context: the character received before text[1]."""
+        self.limit = 1
+        self.final = False
+        """Nothing follows text[limit]: the text ends there, or the text of a link."""
+        self.inside: Callable[[], None] | None = None
+        """The next step, inside of something that has started: an address, a block of code."""
+        self._leave_at_text_end = False
+        self._origin = -1  # text[1] was received at origin + 1
         self._out: list[str] = []
         self._last = ""  # character of the clean text
-        self._final = False  # nothing follows text[limit]: the end, or that of a link's text
-        self._limit = 1
         self._skips: list[tuple[int, int, str]] = []  # ends of links, as received, with gaps; the next on top
-        # Where a mark has left a hole: what goes there between two words, and since where.
+        # Where mark-up was dropped: what goes there between two words, and since where.
         self._gap, self._gap_at = "", 0
 
     @property
     def held_chars(self) -> int:
-        """Characters received of which nothing is decided yet."""
-        return len(self._text) - self._at
+        """Characters received that are not decided yet."""
+        return len(self.text) - self.at
 
     @property
-    def mapped_stretches(self) -> int:
-        """What is kept to know where clean text came from."""
-        return len(self._map)
+    def in_link_text(self) -> bool:
+        return bool(self._skips)
 
-    def source(self, offset: int) -> int:
-        """Where the character at `offset` of the clean text came from, in the text as received."""
-        return self._map.source(offset)
+    def enter(self, step: Callable[[], None], *, leave_at_text_end: bool = False) -> None:
+        """Until `leave`, or else the end of a link's text, or of all text, every step is `step`."""
+        self.inside = step
+        self._leave_at_text_end = leave_at_text_end
 
-    def source_end(self, offset: int) -> int:
-        """For the exclusive end of a span: right behind what gave the character at `offset - 1`."""
-        return self._map.source_end(offset)
+    def leave(self) -> None:
+        self.inside = None
 
-    def forget(self, offset: int) -> None:
-        """No offset of the clean text below this one will be asked for again."""
-        self._map.forget(offset)
+    def run(self, text: str, step: Callable[[], None], *, final: bool = False) -> str:
+        """Takes more of the text; returns the clean text that is now certain.
 
-    @abstractmethod
-    def _step(self) -> None:
-        """Takes one thing from `text[at:limit]`, or raises `NeedsMoreError` and leaves everything as it is."""
-
-    @abstractmethod
-    def _left_inner_text(self) -> None:
-        """A link's text has ended, and so has whatever was going on in it."""
-
-    def _run(self, *, final: bool) -> str:
+        `step` decides the start of `text[at:limit]`, or raises `NeedsMoreError` and leaves everything as it is.
+        `final`: as if the text ended here.
+        """
+        self.text += text
         try:
             while True:
-                end = self._skips[-1][0] - self._origin if self._skips else len(self._text)
-                self._limit, self._final = end, final or bool(self._skips)
-                if self._at < end:
-                    self._step()
+                end = self._skips[-1][0] - self._origin if self._skips else len(self.text)
+                self.limit, self.final = end, final or bool(self._skips)
+                if self.at < end:
+                    (self.inside or step)()
                 elif self._skips:
                     _, end, gap = self._skips.pop()
-                    self._drop(end - self._origin, gap)
-                    self._left_inner_text()
+                    self.drop(end - self._origin, gap)
+                    self._end_text()
                 else:
                     break
         except NeedsMoreError:
             pass
-        done = self._at - 1
-        self._text, self._origin, self._at = self._text[done:], self._origin + done, 1
+        if final:
+            self._end_text()
+        done = self.at - 1
+        self.text, self._origin, self.at = self.text[done:], self._origin + done, 1
         clean = "".join(self._out)
         self._out.clear()
         return clean
 
-    def _look(self, pattern: re.Pattern[str], head: re.Pattern[str], max_chars: int) -> re.Match[str] | None:
-        """`pattern` here, in at most `max_chars`; raises where only its beginning, `head`, has come."""
-        end = min(self._limit, self._at + max_chars)
-        if head.match(self._text, self._at, end):
-            if end == self._at + max_chars:
-                return None
-            self._want_more()
-        return pattern.match(self._text, self._at, end)
+    def _end_text(self) -> None:
+        if self._leave_at_text_end:
+            self.inside = None
 
-    def _want_more(self) -> None:
-        if not self._final:
+    # -- Looking -------------------------------------------------------------------------------------------------------
+
+    def look(self, pattern: re.Pattern[str], head: re.Pattern[str], max_chars: int) -> re.Match[str] | None:
+        """`pattern` here, in at most `max_chars`.
+
+        Raises `NeedsMoreError` where only the start of it, which `head` matches, was received.
+        """
+        end = min(self.limit, self.at + max_chars)
+        if head.match(self.text, self.at, end):
+            if end == self.at + max_chars:
+                return None
+            self.want_more()
+        return pattern.match(self.text, self.at, end)
+
+    def scan(self, pattern: re.Pattern[str], start: int, max_chars: int) -> re.Match[str] | None:
+        """`pattern` from `start`, unless it reaches `max_chars`.
+
+        Raises `NeedsMoreError` where it reaches the end of what was received.
+        """
+        end = min(self.limit, start + max_chars)
+        found = pattern.match(self.text, start, end)
+        if found is None or found.end() == start + max_chars:
+            return None
+        if found.end() == self.limit:
+            self.want_more()
+        return found
+
+    def want_more(self) -> None:
+        """Raises `NeedsMoreError`, unless the text ends here."""
+        if not self.final:
             raise NeedsMoreError
 
-    def _char(self, at: int) -> str:
+    def char(self, at: int) -> str:
         """The character there, or "" where the text has ended."""
-        if at < self._limit:
-            return self._text[at]
-        self._want_more()
+        if at < self.limit:
+            return self.text[at]
+        self.want_more()
         return ""
 
-    def _run_end(self, char: str) -> int:
-        end = self._at
-        while end < self._limit and self._text[end] == char:
+    def run_end(self, char: str) -> int:
+        """The end of the run of `char` that starts here."""
+        end = self.at
+        while end < self.limit and self.text[end] == char:
             end += 1
         return end
 
-    def _pass(self, end: int) -> None:
-        """The text up to `end` is to be spoken as it is."""
-        if self._gap and self._at < end and self._fill_gap(self._text[self._at]):
-            self._at += 1
-        if self._at < end:
-            self._out.append(self._text[self._at : end])
-            self._map.copied(self._origin + self._at, end - self._at)
-            self._last = self._text[end - 1]
-            self._at = end
+    # -- Deciding ------------------------------------------------------------------------------------------------------
 
-    def _replace(self, end: int, spoken: str) -> None:
+    def keep(self, end: int) -> None:
+        """The text up to `end` is spoken as it is."""
+        if self._gap and self.at < end and self._fill_gap(self.text[self.at]):
+            self.at += 1
+        if self.at < end:
+            self._out.append(self.text[self.at : end])
+            self.offsets.append_copy(self._origin + self.at, end - self.at)
+            self._last = self.text[end - 1]
+            self.at = end
+
+    def replace(self, end: int, spoken: str) -> None:
         """`spoken` stands for the text up to `end`."""
+        if self._gap and spoken:
+            self._fill_gap(spoken[0])
         self._out.append(spoken)
-        self._map.replaced(self._origin + self._at, self._origin + end, len(spoken))
+        self.offsets.append_replacement(self._origin + self.at, self._origin + end, len(spoken))
         self._last = spoken[-1:] or self._last
         self._gap = ""
-        self._at = end
+        self.at = end
 
-    def _drop(self, end: int, gap: str = "") -> None:
+    def drop(self, end: int, gap: str = "") -> None:
+        """The text up to `end` is not spoken.
+
+        `gap` keeps the words around it apart: " ", "\\n", ", ", or "digits" for a space beside a digit only.
+        """
         if gap and self._gap not in ("\n", ", "):
-            self._gap_at = self._gap_at if self._gap else self._origin + self._at
+            self._gap_at = self._gap_at if self._gap else self._origin + self.at
             self._gap = gap
-        self._at = end
+        self.at = end
+
+    def drop_later(self, start: int, end: int, gap: str = "") -> None:
+        """The text from here to `start` is that of a link; `[start, end)` is dropped after it."""
+        self._skips.append((self._origin + start, self._origin + end, gap))
 
     def _fill_gap(self, first: str) -> bool:
-        """Keeps `first` apart where a mark has done so.  Returns whether it is a space too many."""
+        """Keeps `first` apart from the last word if needed.  Returns whether `first` is a surplus space."""
         gap, self._gap = self._gap, ""
         last = self._last
         if gap in ("\n", ", ") and last not in ("", "\n"):
@@ -152,10 +187,5 @@ class TextScanner(ABC):
 
     def _insert(self, gap: str) -> None:
         self._out.append(gap)
-        self._map.replaced(self._gap_at, self._origin + self._at, len(gap))
+        self.offsets.append_replacement(self._gap_at, self._origin + self.at, len(gap))
         self._last = gap[-1]
-
-
-def is_word(char: str) -> bool:
-    """Whether it makes one word with a neighbour of its kind."""
-    return char.isalnum() and not marks.UNSPACED.match(char)

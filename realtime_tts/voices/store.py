@@ -172,15 +172,15 @@ class VoiceStore:
             if len(text) > self.limits.max_text_chars:
                 raise InvalidConfig(f"at most {self.limits.max_text_chars} characters, got {len(text)}", param=field)
             if any("\ud800" <= character <= "\udfff" for character in text):
-                raise InvalidConfig(f"{field}: is not valid Unicode")
+                raise InvalidConfig("is not valid Unicode", param=field)
 
     def _decode(self, audio: bytes) -> Float32:
         limits = self.limits
         samples, rate_hz = decode_audio(audio, max_bytes=limits.max_bytes, max_s=limits.max_s)
         if len(samples) < limits.min_s * rate_hz:
-            raise InvalidConfig(f"ref_audio: is shorter than {limits.min_s:g} s")
+            raise InvalidConfig(f"is shorter than {limits.min_s:g} s", param="ref_audio")
         if not samples.any():
-            raise InvalidConfig("ref_audio: is nothing but silence")
+            raise InvalidConfig("is nothing but silence", param="ref_audio")
         resampler = StreamingResampler(rate_hz, STORED_RATE_HZ)
         return np.concatenate([resampler.push(samples), resampler.flush()])
 
@@ -282,12 +282,12 @@ class References:
         """Raises `InvalidConfig`, naming `ref_audio` or `voice`."""
         if ref_audio.startswith(VOICE_SCHEME):
             if self._store is None:
-                raise InvalidConfig("ref_audio: this server keeps no uploaded voices")
+                raise InvalidConfig("this server keeps no uploaded voices", param="ref_audio")
             return await asyncio.to_thread(self._store.reference, ref_audio.removeprefix(VOICE_SCHEME))
         data = await asyncio.to_thread(parse_ref_audio, ref_audio, max_bytes=self._limits.max_bytes)
         if isinstance(data, AudioUrl):
             if self._fetch_url is None:
-                raise InvalidConfig("ref_audio: this server fetches no URLs; send the recording itself")
+                raise InvalidConfig("this server fetches no URLs; send the recording itself", param="ref_audio")
             data = await self._fetch_url(data.url)
         return await asyncio.to_thread(self._decoded, data)
 

@@ -1,4 +1,4 @@
-"""Recordings of strangers: what is sound comes through, and what is not is refused in words, cheaply."""
+"""Received recordings are decoded, or refused with a reason and at little cost."""
 
 import base64
 import io
@@ -54,27 +54,27 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("kind", FILES)
-def test_what_was_recorded_comes_out(kind: str) -> None:
-    samples, rate_hz = decode_audio(FILES[kind], max_bytes=1_000_000, max_s=5.0)
-    assert samples.dtype == np.float32
-    assert rate_hz in (24_000, 48_000)
-    assert len(samples) / rate_hz == pytest.approx(1.0, abs=0.06)  # mp3 has a delay of its own
-    spectrum = np.abs(np.fft.rfft(samples[rate_hz // 10 : -rate_hz // 10]))
-    heard_hz = np.argmax(spectrum) * rate_hz / (len(samples) - 2 * (rate_hz // 10))
-    assert heard_hz == pytest.approx(440.0, abs=3)
-    assert np.abs(samples).max() == pytest.approx(0.5, abs=0.1)
+def test_every_format_is_decoded() -> None:
+    for kind in FILES:
+        samples, rate_hz = decode_audio(FILES[kind], max_bytes=1_000_000, max_s=5.0)
+        assert samples.dtype == np.float32, kind
+        assert rate_hz in (24_000, 48_000), kind
+        assert len(samples) / rate_hz == pytest.approx(1.0, abs=0.06), kind  # mp3 has a delay of its own
+        spectrum = np.abs(np.fft.rfft(samples[rate_hz // 10 : -rate_hz // 10]))
+        heard_hz = np.argmax(spectrum) * rate_hz / (len(samples) - 2 * (rate_hz // 10))
+        assert heard_hz == pytest.approx(440.0, abs=3), kind
+        assert np.abs(samples).max() == pytest.approx(0.5, abs=0.1), kind
 
 
-@pytest.mark.parametrize("kind", FILES)
-def test_blocks_join_without_a_fault(kind: str) -> None:
-    noise = np.random.default_rng(3).uniform(-0.3, 0.3, 100_000).astype(np.float32)
-    subtype = {"vorbis": "VORBIS", "opus": "OPUS", "wav24": "PCM_24", "wav_float": "FLOAT"}.get(kind)
-    container = {"vorbis": "OGG", "opus": "OGG", "wav24": "WAV", "wav_float": "WAV"}.get(kind, kind.upper())
-    data = file_of(noise, kind=container, subtype=subtype)
-    at_once, _rate_hz = soundfile.read(io.BytesIO(data), dtype="float32")
-    samples, _rate_hz = decode_audio(data, max_bytes=1_000_000, max_s=5.0)
-    np.testing.assert_allclose(samples, at_once, atol=1e-6)
+def test_blocks_are_joined_without_a_discontinuity() -> None:
+    for kind in FILES:
+        noise = np.random.default_rng(3).uniform(-0.3, 0.3, 100_000).astype(np.float32)
+        subtype = {"vorbis": "VORBIS", "opus": "OPUS", "wav24": "PCM_24", "wav_float": "FLOAT"}.get(kind)
+        container = {"vorbis": "OGG", "opus": "OGG", "wav24": "WAV", "wav_float": "WAV"}.get(kind, kind.upper())
+        data = file_of(noise, kind=container, subtype=subtype)
+        at_once, _rate_hz = soundfile.read(io.BytesIO(data), dtype="float32")
+        samples, _rate_hz = decode_audio(data, max_bytes=1_000_000, max_s=5.0)
+        np.testing.assert_allclose(samples, at_once, atol=1e-6)
 
 
 def test_channels_are_mixed() -> None:
@@ -92,30 +92,30 @@ def test_too_many_bytes_are_refused_unread() -> None:
     assert "at most 1000 bytes" in reason(b"RIFF" + bytes(2000), max_bytes=1000)
 
 
-@pytest.mark.parametrize("data", [b"", b"R", b"RIFF", b"\xff", b"\xff\xfb", b"ID3", b"fLaC", b"OggS", b"{}" * 100])
-def test_scraps_are_refused(data: bytes) -> None:
-    reason(data)
+def test_fragments_are_refused() -> None:
+    for data in [b"", b"R", b"RIFF", b"\xff", b"\xff\xfb", b"ID3", b"fLaC", b"OggS", b"{}" * 100]:
+        reason(data)
 
 
-@pytest.mark.parametrize("kind", ["AIFF", "AU", "CAF", "W64", "VOC", "RF64"])
-def test_formats_that_were_not_promised_are_refused(kind: str) -> None:
-    assert "no wav, flac, ogg or mp3" in reason(file_of(tone(), kind=kind))
+def test_other_formats_are_refused() -> None:
+    for kind in ["AIFF", "AU", "CAF", "W64", "VOC", "RF64"]:
+        assert "must be a wav, flac, ogg or mp3" in reason(file_of(tone(), kind=kind)), kind
 
 
-@pytest.mark.parametrize(("rate_hz", "words"), [(1, "1 Hz"), (10_000_000, "10000000 Hz"), (2**32 - 1, "")])
-def test_rates_of_no_recording_are_refused(rate_hz: int, words: str) -> None:
-    assert words in reason(raw_wav(bytes(1000), rate_hz=rate_hz))
+def test_impossible_rates_are_refused() -> None:
+    for rate_hz, words in [(1, "1 Hz"), (10_000_000, "10000000 Hz"), (2**32 - 1, "")]:
+        assert words in reason(raw_wav(bytes(1000), rate_hz=rate_hz)), (rate_hz, words)
 
 
 def test_a_thousand_channels_are_refused() -> None:
     assert "1000 channels" in reason(raw_wav(bytes(200_000), channels=1000))
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_samples_that_are_no_numbers_are_refused(value: float) -> None:
-    samples = tone()
-    samples[12_345] = value
-    assert "no numbers" in reason(raw_wav(samples.tobytes(), bits=32, kind=3))
+def test_samples_that_are_not_finite_are_refused() -> None:
+    for value in [np.nan, np.inf, -np.inf]:
+        samples = tone()
+        samples[12_345] = value
+        assert "not finite numbers" in reason(raw_wav(samples.tobytes(), bits=32, kind=3)), value
 
 
 def test_samples_beyond_full_scale_are_clipped() -> None:
@@ -127,7 +127,7 @@ def test_samples_beyond_full_scale_are_clipped() -> None:
 
 
 def test_a_file_without_a_sample_is_refused() -> None:
-    assert "no sound" in reason(file_of(np.zeros(0, np.float32)))
+    assert "no samples" in reason(file_of(np.zeros(0, np.float32)))
 
 
 def open_length(flac: bytes) -> bytes:
@@ -147,13 +147,13 @@ def test_hours_in_a_few_bytes_are_refused_before_memory_is_taken() -> None:
     lying = open_length(silence)
     tracemalloc.start()
     try:
-        told = reason(lying)
+        refusal = reason(lying)
         _now, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert len(silence) < 20_000
     assert "longer than 5 s" in honest
-    assert "longer than 5 s" in told
+    assert "longer than 5 s" in refusal
     assert peak_bytes < 4_000_000
 
 
@@ -171,7 +171,7 @@ def test_a_header_that_promises_ten_hours_does_not_take_their_memory() -> None:
     assert peak_bytes < 4_000_000
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.sampled_from(sorted(FILES)),
     st.lists(st.tuples(st.integers(0, 2**16), st.binary(max_size=8)), max_size=6),
@@ -219,13 +219,20 @@ def test_a_url_is_told_apart() -> None:
         assert parse_ref_audio(url) == AudioUrl(url)
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["", "data:", "data:audio/wav,abc", "data:;base64,", "file:///etc/passwd", "ftp://x/y", "=====", "AAA", "é"],
-)
-def test_what_is_neither_is_refused(value: str) -> None:
-    with pytest.raises(InvalidConfig):
-        parse_ref_audio(value)
+def test_what_is_neither_is_refused() -> None:
+    for value in [
+        "",
+        "data:",
+        "data:audio/wav,abc",
+        "data:;base64,",
+        "file:///etc/passwd",
+        "ftp://x/y",
+        "=====",
+        "AAA",
+        "é",
+    ]:
+        with pytest.raises(InvalidConfig):
+            parse_ref_audio(value)
 
 
 def test_base64_of_too_much_is_refused_before_it_is_decoded() -> None:

@@ -4,7 +4,6 @@ import itertools
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -59,13 +58,13 @@ def test_every_wait_is_counted_once_as_ours_or_as_the_text_s(trace: list[Packet]
     assert ledger.playout_end_s == pytest.approx(trace[0][0] + sum(gaps) + report.audio_s, abs=1e-6)
 
 
-@pytest.mark.parametrize("trace", VECTORS, ids=lambda trace: trace["name"])
-def test_the_vectors_that_the_browser_shares(trace: dict[str, Any]) -> None:
-    report = played([tuple(packet) for packet in trace["packets"]])[0].report()
-    expected = dict(trace["report"])
-    assert report.continuity_ok(0.1) is expected.pop("continuity_ok")
-    for name, value in expected.items():
-        assert getattr(report, name) == pytest.approx(value), name
+def test_the_vectors_that_the_browser_shares() -> None:
+    for trace in VECTORS:
+        report = played([tuple(packet) for packet in trace["packets"]])[0].report()
+        expected = dict(trace["report"])
+        assert report.continuity_ok(0.1) is expected.pop("continuity_ok"), trace["name"]
+        for name, value in expected.items():
+            assert getattr(report, name) == pytest.approx(value), (trace["name"], name)
 
 
 def test_time_to_first_packet_counts_from_the_start_that_is_asked_about() -> None:
@@ -93,13 +92,13 @@ def test_the_threshold_belongs_to_continuity() -> None:
 def test_impossible_packets_are_refused() -> None:
     ledger = PlayoutLedger()
     ledger.record(arrived_at_s=1.0, duration_s=0.1)
-    with pytest.raises(ValueError, match="cannot follow"):
+    with pytest.raises(ValueError, match="in order of time"):
         ledger.record(arrived_at_s=0.9, duration_s=0.1)
     for duration_s in (-0.1, math.nan, math.inf):
-        with pytest.raises(ValueError, match="cannot last"):
+        with pytest.raises(ValueError, match="duration of a packet must be"):
             ledger.record(arrived_at_s=2.0, duration_s=duration_s)
     for arrived_at_s in (math.nan, math.inf):
-        with pytest.raises(ValueError, match="cannot come"):
+        with pytest.raises(ValueError, match="arrival time of a packet must be"):
             PlayoutLedger().record(arrived_at_s=arrived_at_s, duration_s=0.1)
     assert ledger.report().packets == 1
 

@@ -1,9 +1,8 @@
-"""Another rate: exact length, the same for any chunking, and still the same sound."""
+"""Resampling: exact length, the same for any chunking, and the same sound."""
 
 import math
 
 import numpy as np
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +24,7 @@ def resampled(samples: Float32, in_hz: int, out_hz: int, cuts: list[int]) -> Flo
     length=st.integers(0, 6_000),
     data=st.data(),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=40)
 def test_any_chunking_gives_the_whole_s_samples_and_exactly_as_many(
     in_hz: int, out_hz: int, length: int, data: st.DataObject
 ) -> None:
@@ -43,7 +42,7 @@ def test_any_chunking_gives_the_whole_s_samples_and_exactly_as_many(
 )
 @example(rates=(8_000, 47_999), odd=5)
 @example(rates=(22_050, 21_777), odd=3)
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_half_a_sample_is_rounded_up(rates: tuple[int, int], odd: int) -> None:
     in_hz, out_hz = rates
     length = in_hz // math.gcd(in_hz, out_hz) // 2 * odd
@@ -53,23 +52,23 @@ def test_half_a_sample_is_rounded_up(rates: tuple[int, int], odd: int) -> None:
     )
 
 
-def test_one_sample_at_a_time_is_no_different() -> None:
+def test_single_samples_give_the_same_result() -> None:
     samples = np.sin(np.arange(2_000) / 7).astype(np.float32)
     one_by_one = resampled(samples, 24_000, 16_000, list(range(2_000)))
     assert np.allclose(one_by_one, resampled(samples, 24_000, 16_000, []), atol=1e-6)
 
 
-@pytest.mark.parametrize("out_hz", RATES)
-def test_a_tone_stays_the_same_tone(out_hz: int) -> None:
-    samples = np.sin(2 * np.pi * 440 * np.arange(24_000) / 24_000).astype(np.float32)
-    got = resampled(samples, 24_000, out_hz, [100, 5_000, 5_001, 17_000])
-    ideal = np.sin(2 * np.pi * 440 * np.arange(out_hz) / out_hz)
-    inside = slice(out_hz // 20, -out_hz // 20)  # the ends see the silence around the sound
-    noise = float(np.std(got[inside] - ideal[inside]))
-    assert noise < float(np.std(ideal)) / 1000  # 60 dB
+def test_a_tone_stays_the_same_tone() -> None:
+    for out_hz in RATES:
+        samples = np.sin(2 * np.pi * 440 * np.arange(24_000) / 24_000).astype(np.float32)
+        got = resampled(samples, 24_000, out_hz, [100, 5_000, 5_001, 17_000])
+        ideal = np.sin(2 * np.pi * 440 * np.arange(out_hz) / out_hz)
+        inside = slice(out_hz // 20, -out_hz // 20)  # the ends see the silence around the sound
+        noise = float(np.std(got[inside] - ideal[inside]))
+        assert noise < float(np.std(ideal)) / 1000, out_hz  # 60 dB
 
 
-def test_the_same_rate_is_no_work_at_all() -> None:
+def test_the_same_rate_returns_the_same_samples() -> None:
     samples = np.ones(10, np.float32)
     resampler = StreamingResampler(24_000, 24_000)
     assert resampler.push(samples) is samples

@@ -1,4 +1,4 @@
-"""Headers that a reader of another make understands."""
+"""Headers that other readers understand."""
 
 import io
 import wave

@@ -37,7 +37,7 @@ from realtime_tts.engine.models import tone
 from realtime_tts.engine.scheduling.policy import SCHEDULERS
 from realtime_tts.errors import CannotListen, InvalidConfig, ModelNotUsable, OperatorError
 from realtime_tts.frontends.native.messages import STREAM_PATH
-from realtime_tts.server import auth
+from realtime_tts.server.api_keys import key_line
 from realtime_tts.session.limits import SessionLimits
 
 TONE = ModelSection(name="tone")
@@ -114,8 +114,8 @@ async def test_a_compared_scheduler_has_an_engine_of_its_own_and_its_sessions_co
     async with serving(on_free_port(engine=COMPARING), told.append) as (url, server):
         assert len(engine_threads() - before) == 2 * len({"engine", *(stage.lane for stage in tone.build().stages)})
         assert json.loads((await get(f"{url}/v1/demo"))[1]) == {"schedulers": ["deadline", "policy_c"], "clones": False}
-        admits = {name: engine.status().places is not None for name, engine in server._engines.items()}
-        assert admits == {name: SCHEDULERS[name].admits for name in ("deadline", "policy_c")}
+        admits = {name: engine.status().places is not None for name, engine in server.engines.items()}
+        assert admits == {"tone": SCHEDULERS["deadline"].admits, "tone@policy_c": SCHEDULERS["policy_c"].admits}
         stream = f"{url.replace('http', 'ws')}{STREAM_PATH}?scheduler=policy_c"
         async with websockets.asyncio.client.connect(stream, proxy=None) as socket:
             for message in ({"type": "input.text", "text": "Hello."}, {"type": "input.done"}):
@@ -173,7 +173,7 @@ async def test_what_is_wrong_is_told_before_the_model_is_loaded(tmp_path: Path) 
 
 
 def test_keys_come_from_a_file_or_in_plain_or_not_at_all(tmp_path: Path) -> None:
-    (tmp_path / "keys").write_text(f"# ours\n{auth.key_line('me', KEY)}\n")
+    (tmp_path / "keys").write_text(f"# ours\n{key_line('me', KEY)}\n")
     for section in (AuthSection(key_file=tmp_path / "keys"), AuthSection(keys=Secret(f"me={KEY}"))):
         store = key_store(section)
         assert store is not None

@@ -21,7 +21,7 @@ from realtime_tts.audio.pcm import pcm_bytes
 from realtime_tts.cli import main as cli
 from realtime_tts.config.schema import ServerConfig
 from realtime_tts.frontends.native.messages import STREAM_PATH
-from realtime_tts.server.auth import KeyStore
+from realtime_tts.server.api_keys import KeyStore
 from realtime_tts.server.rate_limit import QuotaLimits
 from tests.fakes import spoken
 

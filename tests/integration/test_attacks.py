@@ -1,8 +1,9 @@
-"""Everything that a stranger may try, and that is refused: each attack against a real server."""
+"""Attacks against a real server, each of which must fail without harm to other clients."""
 
 import asyncio
 import json
 import os
+import re
 import resource
 import secrets
 import socket
@@ -20,12 +21,13 @@ from websockets.exceptions import InvalidStatus
 
 from realtime_tts.frontends.native.messages import PROTOCOL, STREAM_PATH
 from realtime_tts.server.access import CALLER, AccessRules
+from realtime_tts.server.api_keys import KeyStore, generate_key, key_line
 from realtime_tts.server.app import TOKEN_PATH, Server, ServerLimits, ServerOptions
-from realtime_tts.server.auth import TOKEN_PROTOCOL, KeyStore, generate_key, key_line
-from realtime_tts.server.connection_limits import DoorLimits
+from realtime_tts.server.connection_limits import ConnectionLimits
+from realtime_tts.server.tokens import TOKEN_PROTOCOL
 from tests.base_client import base_client, ws_url
 from tests.fakes import spoken_pcm, until
-from tests.serving import bare_exchange, status_of, tone_server
+from tests.serving import bare_exchange, first_response, status_of, tone_server
 
 KEY, LIMITED = generate_key(), generate_key()
 KEYS = KeyStore.from_lines(
@@ -34,7 +36,6 @@ KEYS = KeyStore.from_lines(
 APP = "https://app.example"
 RULES = AccessRules(keys=KEYS, allowed_origins=frozenset({APP}))
 STREAM = {"response_format": "pcm", "stream_audio": True}
-HALF_OPEN_SOCKETS = 10_000
 
 
 def bearer(key: str) -> dict[str, str]:
@@ -66,7 +67,7 @@ async def ask(method: str, url: str, **options: Any) -> AsyncIterator[aiohttp.Cl
 async def connects(
     url: str, headers: dict[str, str] | None = None, *, token: str = "", protocols: list[str] | None = None
 ) -> tuple[int, str]:
-    """101 and the subprotocol of a session that works, or the status and the code of a refusal."""
+    """101 and the subprotocol of a working session, or the status and the code of a refusal."""
     address = ws_url(url) + (f"?token={token}" if token else "")
     subprotocols = [websockets.Subprotocol(name) for name in protocols or [PROTOCOL]]
     try:
@@ -92,7 +93,7 @@ async def new_token(url: str, key: str = KEY) -> str:
 # -- Keys and tokens --------------------------------------------------------------------------------------------------
 
 
-async def test_a_key_lets_in_and_none_or_a_wrong_one_does_not(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_key_is_accepted_and_none_or_a_wrong_one_is_not(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     async with guarded() as (url, _server):
         assert await connects(url, bearer(KEY)) == (101, PROTOCOL)
@@ -115,35 +116,33 @@ async def test_a_key_lets_in_and_none_or_a_wrong_one_does_not(caplog: pytest.Log
     assert wrong not in ours
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/v1/echo",
-        "//v1/echo",
-        "/./v1/echo",
-        "/x/../v1/echo",
-        "/%76%31/echo",
-        "/v1%2fecho",
-        "/v1/%65cho",
-        "/v1//echo",
-        "/V1/echo",
-        "/v1/echo/",
-        "/v1/echo;x",
-        "/v1/echo?token=",
-        "http://localhost/v1/echo",
-        "http://localhost//v1/echo",
-        "/healthz/../v1/echo",
-        "/static/../v1/echo",
-        "/static/..%2fv1/echo",
-    ],
-)
-async def test_no_spelling_of_a_path_leads_past_the_key(path: str) -> None:
+async def test_no_spelling_of_a_path_avoids_the_key() -> None:
     async with guarded() as (url, _server):
-        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n"
-        assert status_of(await bare_exchange(url, f"{head}\r\n".encode())) in (400, 401, 404, 405)
+        for path in (
+            "/v1/echo",
+            "//v1/echo",
+            "/./v1/echo",
+            "/x/../v1/echo",
+            "/%76%31/echo",
+            "/v1%2fecho",
+            "/v1/%65cho",
+            "/v1//echo",
+            "/V1/echo",
+            "/v1/echo/",
+            "/v1/echo;x",
+            "/v1/echo?token=",
+            "http://localhost/v1/echo",
+            "http://localhost//v1/echo",
+            "/healthz/../v1/echo",
+            "/static/../v1/echo",
+            "/static/..%2fv1/echo",
+        ):
+            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n"
+            response = await bare_exchange(url, f"{head}\r\n".encode())
+            assert status_of(response) in (400, 401, 404, 405), path
 
 
-async def test_a_token_works_once_by_either_way_and_is_then_worth_nothing() -> None:
+async def test_a_token_works_once_in_the_query_or_the_subprotocol() -> None:
     async with guarded() as (url, _server):
         for way in ("query", "subprotocol"):
             token = await new_token(url)
@@ -161,7 +160,7 @@ async def test_a_token_works_once_by_either_way_and_is_then_worth_nothing() -> N
         assert await connects(url, token=token) == (101, PROTOCOL)
 
 
-async def test_a_token_that_two_use_at_once_lets_in_one() -> None:
+async def test_of_concurrent_uses_of_a_token_one_succeeds() -> None:
     async with guarded() as (url, _server):
         token = await new_token(url)
         outcomes = await asyncio.gather(*(connects(url, token=token) for _ in range(10)))
@@ -175,12 +174,12 @@ async def test_an_expired_token_is_refused() -> None:
         assert await connects(url, token=token) == (401, "unauthorized")
 
 
-async def test_a_wrong_key_is_not_made_good_by_a_token() -> None:
+async def test_a_token_does_not_replace_a_wrong_key() -> None:
     async with guarded() as (url, _server):
         assert await connects(url, bearer("wrong"), token=await new_token(url)) == (401, "unauthorized")
 
 
-async def test_without_keys_there_are_no_tokens_to_hoard() -> None:
+async def test_a_server_without_keys_issues_no_tokens() -> None:
     async with tone_server() as (url, _server), ask("POST", url + TOKEN_PATH) as response:
         assert response.status == 404
 
@@ -188,7 +187,7 @@ async def test_without_keys_there_are_no_tokens_to_hoard() -> None:
 # -- Quotas -----------------------------------------------------------------------------------------------------------
 
 
-async def test_one_session_more_than_a_key_may_have_is_refused_and_others_are_not() -> None:
+async def test_a_key_at_its_session_quota_is_refused_and_other_keys_are_not() -> None:
     async with guarded() as (url, server):
         async with websockets.asyncio.client.connect(ws_url(url), proxy=None, additional_headers=bearer(LIMITED)):
             assert await connects(url, bearer(LIMITED)) == (429, "quota_exceeded")
@@ -199,7 +198,7 @@ async def test_one_session_more_than_a_key_may_have_is_refused_and_others_are_no
         assert await connects(url, bearer(LIMITED)) == (101, PROTOCOL)
 
 
-async def test_a_refusal_for_a_quota_says_when_to_come_again() -> None:
+async def test_a_refusal_for_a_quota_states_when_to_retry() -> None:
     async with guarded() as (url, _server):
         async with websockets.asyncio.client.connect(ws_url(url), proxy=None, additional_headers=bearer(LIMITED)):
             with pytest.raises(InvalidStatus) as refused:
@@ -210,7 +209,7 @@ async def test_a_refusal_for_a_quota_says_when_to_come_again() -> None:
 # -- Origin and Host --------------------------------------------------------------------------------------------------
 
 
-async def test_a_foreign_page_can_neither_connect_nor_post() -> None:
+async def test_a_page_of_another_origin_can_neither_connect_nor_post() -> None:
     async with guarded() as (url, _server):
         for origin in ("https://evil.example", "null", f"{APP}.evil.example", "http://localhost"):
             assert await connects(url, bearer(KEY) | {"Origin": origin}) == (403, "origin_not_allowed")
@@ -220,7 +219,7 @@ async def test_a_foreign_page_can_neither_connect_nor_post() -> None:
         assert await connects(url, bearer(KEY) | {"Origin": APP}) == (101, PROTOCOL)
 
 
-async def test_a_listed_page_may_use_the_http_api_and_read_even_its_refusals() -> None:
+async def test_a_page_of_a_listed_origin_may_use_the_http_api_and_read_even_its_refusals() -> None:
     async with guarded() as (url, _server):
         asks = {"Origin": APP, "Access-Control-Request-Method": "POST"}
         async with ask("OPTIONS", f"{url}/v1/echo", headers=asks) as response:
@@ -236,28 +235,28 @@ async def test_a_listed_page_may_use_the_http_api_and_read_even_its_refusals() -
             assert "Access-Control-Allow-Origin" not in response.headers
 
 
-@pytest.mark.parametrize("path", ["/", STREAM_PATH, "/v1/echo", "/metrics", "/static/index.html"])
-async def test_a_name_rebound_to_this_machine_gets_nothing(path: str) -> None:
+async def test_a_name_rebound_to_this_machine_reaches_nothing() -> None:
     async with tone_server() as (url, _server):
         port = urlsplit(url).port
-        for host in (f"evil.example:{port}", f"localhost.evil.example:{port}", "", f"0.0.0.0:{port}"):
-            lines = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nConnection: close\r\n\r\n"
-            answer = await bare_exchange(url, lines.encode())
-            assert status_of(answer) == 403
-            assert b"host_not_allowed" in answer
+        for path in ("/", STREAM_PATH, "/v1/echo", "/metrics", "/static/index.html"):
+            for host in (f"evil.example:{port}", f"localhost.evil.example:{port}", "", f"0.0.0.0:{port}"):
+                lines = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nConnection: close\r\n\r\n"
+                response = await bare_exchange(url, lines.encode())
+                assert status_of(response) == 403, (path, host)
+                assert b"host_not_allowed" in response
 
 
-# -- Too much ---------------------------------------------------------------------------------------------------------
+# -- Too large --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_body_too_large_is_refused_before_and_while_it_comes() -> None:
+async def test_a_body_too_large_is_refused_before_or_while_it_is_read() -> None:
     async with guarded(max_body_bytes=10_000) as (url, _server):
         head = f"POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\nConnection: close\r\n"
-        announced = await bare_exchange(url, f"{head}Content-Length: 10001\r\n\r\n".encode())
+        announced = await first_response(url, f"{head}Content-Length: 10001\r\n\r\n".encode())
         assert status_of(announced) == 413
         assert b"request_too_big" in announced
         chunk = b"3e8\r\n" + b"x" * 1000 + b"\r\n"
-        unannounced = await bare_exchange(url, f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunk * 20)
+        unannounced = await first_response(url, f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunk * 20)
         assert status_of(unannounced) == 413
         async with ask("POST", f"{url}/v1/echo", data=b"x" * 10_000, headers=bearer(KEY)) as response:
             assert (await response.json())["bytes"] == 10_000
@@ -286,7 +285,7 @@ async def test_a_message_too_big_ends_its_session_and_no_other() -> None:
 
 @contextmanager
 def files_allowed(wanted: int) -> Iterator[int]:
-    """As many open files as may be had, up to `wanted`."""
+    """As many open files as the system allows, up to `wanted`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))
@@ -300,40 +299,50 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0  # noqa: PTH208
 
 
-async def test_ten_thousand_half_open_sockets_do_not_keep_an_honest_client_out() -> None:
-    door = DoorLimits(max_connections=200, header_timeout_s=60)
-    with files_allowed(HALF_OPEN_SOCKETS + 2000) as allowed:
-        async with tone_server(limits=ServerLimits(door=door)) as (url, server):
+@pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
+async def test_half_open_sockets_do_not_keep_an_honest_client_out(count: int) -> None:
+    limits = ConnectionLimits(max_connections=200, header_timeout_s=60)
+    with files_allowed(count + 2000) as allowed:
+        async with tone_server(limits=ServerLimits(connection=limits)) as (url, server):
             before = open_files()
             address = (urlsplit(url).hostname, urlsplit(url).port)
             held: list[socket.socket] = []
             loop = asyncio.get_running_loop()
             try:
                 async with base_client(url, **STREAM) as client:
-                    for number in range(min(HALF_OPEN_SOCKETS, allowed - 1000)):
+                    for number in range(min(count, allowed - 1000)):
                         half_open = socket.socket()
                         half_open.setblocking(False)
                         held.append(half_open)
                         await loop.sock_connect(half_open, address)
                         if number % 3 == 0:
                             await loop.sock_sendall(half_open, b"GET / HTTP/1.1\r\nHost: loc")
-                        assert server.door.open_connections <= door.max_connections
+                        assert server.connections.open_connections <= limits.max_connections
                     assert (await client.speak("Still here.")).audio == [spoken_pcm("Still here.")]
-                    async with base_client(url, **STREAM) as newcomer:
-                        assert (await newcomer.speak("Hello.")).audio == [spoken_pcm("Hello.")]
+                    async with base_client(url, **STREAM) as another:
+                        assert (await another.speak("Hello.")).audio == [spoken_pcm("Hello.")]
             finally:
                 for half_open in held:
                     half_open.close()
-            await until(lambda: server.door.open_connections == 0)
+            await until(lambda: server.connections.open_connections == 0)
             await until(lambda: open_files() <= before)
 
 
-async def test_slow_senders_of_headers_take_no_session_s_place() -> None:
-    door = DoorLimits(header_timeout_s=0.2)
-    async with tone_server(limits=ServerLimits(max_sessions=1, door=door)) as (url, server):
+async def test_slow_senders_of_headers_use_no_session_capacity() -> None:
+    limits = ConnectionLimits(header_timeout_s=0.2)
+    async with tone_server(limits=ServerLimits(max_sessions=1, connection=limits)) as (url, server):
         answers = [bare_exchange(url, b"GET /v1/audio/speech/stream HTTP/1.1\r\nHost: loc") for _ in range(50)]
-        dawdling = asyncio.gather(*answers)
+        slow = asyncio.gather(*answers)
         async with base_client(url, **STREAM) as client:
             assert (await client.speak("Hello.")).audio == [spoken_pcm("Hello.")]
-        assert set(await dawdling) == {b""}
-        await until(lambda: server.door.open_connections == 0)
+        assert set(await slow) == {b""}
+        await until(lambda: server.connections.open_connections == 0)
+
+
+def test_every_file_that_security_md_names_exists() -> None:
+    root = Path(__file__).parents[2]
+    named = re.findall(r"`((?:[a-z_]+/)*(?:[a-z_]+\.py|[a-z_]+/))`", (root / "SECURITY.md").read_text("utf-8"))
+    assert len(named) > 15
+    for name in named:
+        folders = (root, root / "realtime_tts", root / "realtime_tts/server")
+        assert any((folder / name).exists() for folder in folders), name

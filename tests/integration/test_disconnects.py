@@ -1,10 +1,9 @@
-"""Clients that vanish, or were never quite there: nothing of them is left, and nobody else notices."""
+"""Clients that disconnect at any moment leave nothing behind, and other clients are not affected."""
 
 import asyncio
 import gc
 import random
 import threading
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -33,13 +32,13 @@ async def test_a_client_that_never_reads_is_ended_and_its_speech_with_it() -> No
     slow = {**STREAM, "sample_rate": 48_000, "speed": 0.25}
     async with attacked(replace(SessionLimits(), write_timeout_s=0.3)) as url, base_client(url, **slow) as client:
         client.socket.transport.pause_reading()
-        await client.say("It goes on and on, and nobody takes it. " * 200)
+        await client.say("It goes on and on, and nobody reads it. " * 200)
         await alone_again(url)
         client.socket.transport.abort()
 
 
 async def alone_again(url: str) -> None:
-    """Waits until only the neighbour is left."""
+    """Waits until only the other client of `attacked` is left."""
     async with aiohttp.ClientSession() as session, asyncio.timeout(20):
         while True:
             async with session.get(f"{url}/readyz") as response:
@@ -48,32 +47,32 @@ async def alone_again(url: str) -> None:
             await asyncio.sleep(0.02)
 
 
-async def vanish_before_the_handshake(url: str) -> None:
+async def disconnect_before_the_handshake(url: str) -> None:
     _reader, writer = await asyncio.open_connection(urlsplit(url).hostname, urlsplit(url).port)
     writer.write(f"GET {PATH} HTTP/1.1\r\nHost:".encode())
     writer.transport.abort()
 
 
-async def vanish_after_the_handshake(url: str) -> None:
+async def disconnect_after_the_handshake(url: str) -> None:
     _reader, writer = await raw_socket(url)
     writer.transport.abort()
 
 
-async def vanish_inside_a_frame(url: str) -> None:
+async def disconnect_inside_a_frame(url: str) -> None:
     _reader, writer = await raw_socket(url)
     writer.write(bytes.fromhex("81fe0100 00000000") + b"{" * 20)
     await writer.drain()
     writer.transport.abort()
 
 
-async def vanish_while_spoken_to(url: str) -> None:
+async def disconnect_during_speech(url: str) -> None:
     async with base_client(url, **STREAM) as client:
         await client.say("Hello there, this is long enough. " * 50)
         await client.next("audio.start")
         client.socket.transport.abort()
 
 
-async def half_close_while_spoken_to(url: str) -> None:
+async def half_close_during_speech(url: str) -> None:
     async with base_client(url, **STREAM) as client:
         await client.say("Hello there, this is long enough. " * 50)
         await client.next("audio.start")
@@ -81,23 +80,22 @@ async def half_close_while_spoken_to(url: str) -> None:
         await client.close_code()
 
 
-@pytest.mark.parametrize(
-    "vanish",
-    [
-        vanish_before_the_handshake,
-        vanish_after_the_handshake,
-        vanish_inside_a_frame,
-        vanish_while_spoken_to,
-        half_close_while_spoken_to,
-    ],
-)
-async def test_a_client_that_vanishes_leaves_nothing_behind(vanish: Callable[[str], Awaitable[None]]) -> None:
+async def test_a_disconnect_leaves_nothing_behind() -> None:
     async with attacked(model=tone.build(costs=tone.ToneCosts(a0_s=0.0005))) as url:
-        for _ in range(3):
-            await vanish(url)
+        for disconnect in (
+            disconnect_before_the_handshake,
+            disconnect_after_the_handshake,
+            disconnect_inside_a_frame,
+            disconnect_during_speech,
+            half_close_during_speech,
+        ):
+            for _ in range(3):
+                await disconnect(url)
+            await alone_again(url)
 
 
-async def test_a_thousand_disconnects_at_random_moments_leave_nothing_behind() -> None:
+@pytest.mark.parametrize("visits", [4, pytest.param(40, marks=pytest.mark.slow)])
+async def test_disconnects_at_random_moments_leave_nothing_behind(visits: int) -> None:
     rng = random.Random(3)
     model = tone.build(costs=tone.ToneCosts(a0_s=0.0005, b0_s=0.00002, a1_s=0.0005))
     kinds = (
@@ -107,15 +105,15 @@ async def test_a_thousand_disconnects_at_random_moments_leave_nothing_behind() -
 
     def ours() -> list[object]:
         gc.collect()
-        return [each for each in gc.get_objects() if issubclass(type(each), kinds)]  # their own claims may warn
+        return [each for each in gc.get_objects() if issubclass(type(each), kinds)]  # isinstance may warn
 
-    earlier = ours()  # kept alive by other tests, so that their ids stay theirs
+    earlier = ours()  # kept alive, so that their ids stay theirs
     others = {id(each) for each in earlier}
     async with tone_server(model, ServerLimits(max_sessions=1000)) as (url, server):
-        worker = server._engine
+        worker = server.engines.default
         assert isinstance(worker, EngineThread)
 
-        async def come_and_go(count: int) -> None:
+        async def visit_often(count: int) -> None:
             for _ in range(count):
                 await visit(url, rng)
 
@@ -133,17 +131,17 @@ async def test_a_thousand_disconnects_at_random_moments_leave_nothing_behind() -
         await until(lambda: server.active_sessions == 0)
         await asyncio.sleep(0.05)
         tasks, threads = asyncio.all_tasks(), set(threading.enumerate())
-        await asyncio.gather(*(come_and_go(10) for _ in range(20)))
+        await asyncio.gather(*(visit_often(max(visits // 4, 3)) for _ in range(20)))
         objects_before = await nothing_is_left()
-        await asyncio.gather(*(come_and_go(40) for _ in range(20)))
+        await asyncio.gather(*(visit_often(visits) for _ in range(20)))
         objects_after = await nothing_is_left()
-        assert objects_after - objects_before < 400, "less than one object for two visits"
+        assert objects_after - objects_before < max(10 * visits, 200), "less than one object for two visits"
         async with base_client(url, **STREAM) as client:
             assert (await client.speak("Still here.")).audio == [spoken_pcm("Still here.")]
 
 
 async def visit(url: str, rng: random.Random) -> None:
-    """Says something, hears some of it, and leaves: politely, abruptly, or in the middle of a word."""
+    """Sends text, receives some speech, and leaves: with a close, abruptly, or in the middle of a word."""
     text = "Hello there. " * rng.randint(0, 6) + "And more"
     async with base_client(url, **STREAM) as client:
         if rng.random() < 0.9:

@@ -1,4 +1,4 @@
-"""A server that is to end lets what has begun come to its end, takes nothing new, and tells everyone in time."""
+"""A draining server finishes what has begun, accepts nothing new, and notifies every client."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ from tests.serving import tone_server
 STREAM = {"response_format": "pcm", "stream_audio": True}
 TEXT = "This one is being spoken. It is spoken to its end."
 LONG_TEXT = "This sentence is spoken again and again. " * 2000
-PATIENCE_S = 30.0
+DEADLINE_S = 30.0
 
 
 @asynccontextmanager
@@ -34,16 +34,16 @@ async def status(url: str) -> int:
         return response.status
 
 
-async def test_what_is_being_spoken_is_spoken_to_its_end_and_the_idle_go_at_once() -> None:
+async def test_speech_in_progress_is_finished_and_idle_sessions_end_at_once() -> None:
     async with slow_server() as (url, server):
         async with base_client(url, **STREAM) as idle, base_client(url, **STREAM) as speaking:
             await idle.next("session.updated")
             await speaking.say(TEXT)
-            await until(lambda: server._engine.status().active_requests > 0)
-            draining = asyncio.create_task(server.drain(PATIENCE_S))
+            await until(lambda: server.engine_status().active_requests > 0)
+            draining = asyncio.create_task(server.drain(DEADLINE_S))
             notice = await idle.next("session.expiring")
             assert notice["reason"] == "drain"
-            assert 0 < notice["deadline_ms"] <= PATIENCE_S * 1000
+            assert 0 < notice["deadline_ms"] <= DEADLINE_S * 1000
             assert await idle.close_code() == 1012
             utterance = await speaking.utterance()
             assert utterance.audio == [spoken_pcm(text) for text in utterance.texts]
@@ -54,11 +54,11 @@ async def test_what_is_being_spoken_is_spoken_to_its_end_and_the_idle_go_at_once
         assert server.active_sessions == 0
 
 
-async def test_meanwhile_it_is_alive_not_ready_and_takes_nobody() -> None:
+async def test_a_draining_server_is_alive_and_not_ready_and_accepts_no_session() -> None:
     async with slow_server() as (url, server), base_client(url, **STREAM) as speaking:
         await speaking.say(LONG_TEXT)
         await speaking.next("audio.start")
-        draining = asyncio.create_task(server.drain(PATIENCE_S))
+        draining = asyncio.create_task(server.drain(DEADLINE_S))
         await speaking.next("session.expiring")
         assert await status(f"{url}/healthz") == 200
         assert await status(f"{url}/readyz") == 503
@@ -70,7 +70,7 @@ async def test_meanwhile_it_is_alive_not_ready_and_takes_nobody() -> None:
         draining.cancel()
 
 
-async def test_at_the_deadline_the_rest_is_told_and_ended() -> None:
+async def test_at_the_deadline_the_remaining_sessions_end() -> None:
     async with slow_server() as (url, server), base_client(url, **STREAM) as speaking:
         await speaking.say(LONG_TEXT)
         await speaking.next("audio.start")
@@ -81,13 +81,13 @@ async def test_at_the_deadline_the_rest_is_told_and_ended() -> None:
         assert server.active_sessions == 0
 
 
-async def test_who_will_not_wait_ends_it_at_once() -> None:
+async def test_a_cancelled_drain_stops_at_once() -> None:
     stack = AsyncExitStack()
     url, server = await stack.enter_async_context(slow_server())
     async with base_client(url, **STREAM) as speaking:
         await speaking.say(LONG_TEXT)
         await speaking.next("audio.start")
-        draining = asyncio.create_task(server.drain(PATIENCE_S))
+        draining = asyncio.create_task(server.drain(DEADLINE_S))
         await speaking.next("session.expiring")
         draining.cancel()
         stopping = asyncio.create_task(stack.aclose())
@@ -100,15 +100,15 @@ async def test_who_will_not_wait_ends_it_at_once() -> None:
 
 async def test_a_server_without_clients_drains_at_once() -> None:
     async with tone_server() as (_url, server):
-        await asyncio.wait_for(server.drain(PATIENCE_S), 5)
+        await asyncio.wait_for(server.drain(DEADLINE_S), 5)
 
 
-async def test_a_request_at_work_is_waited_for() -> None:
-    begun, go_on = asyncio.Event(), asyncio.Event()
+async def test_a_request_in_progress_is_waited_for() -> None:
+    begun, finish = asyncio.Event(), asyncio.Event()
 
     async def work(_request: web.Request) -> web.Response:
         begun.set()
-        await go_on.wait()
+        await finish.wait()
         return web.Response(text="done")
 
     def add_routes(app: web.Application) -> None:
@@ -121,23 +121,23 @@ async def test_a_request_at_work_is_waited_for() -> None:
     async with tone_server(add_routes=add_routes) as (url, server):
         asking = asyncio.create_task(ask(url))
         await begun.wait()
-        draining = asyncio.create_task(server.drain(PATIENCE_S))
-        await until(lambda: server._ending is not None)
+        draining = asyncio.create_task(server.drain(DEADLINE_S))
+        await until(lambda: server.sessions.ending is not None)
         assert not draining.done()
-        go_on.set()
+        finish.set()
         assert await asking == "done"
         await asyncio.wait_for(draining, 5)
 
 
-async def test_those_who_were_just_being_let_in_are_told_too() -> None:
-    async def come(url: str) -> websockets.asyncio.client.ClientConnection:
+async def test_sessions_that_open_during_the_drain_are_notified_too() -> None:
+    async def connect(url: str) -> websockets.asyncio.client.ClientConnection:
         return await websockets.asyncio.client.connect(ws_url(url), proxy=None)
 
     async with tone_server() as (url, server):
-        coming = [asyncio.create_task(come(url)) for _ in range(20)]
+        connecting = [asyncio.create_task(connect(url)) for _ in range(20)]
         await until(lambda: server.active_sessions > 0)
         await asyncio.wait_for(server.drain(5.0), 15)
-        for outcome in await asyncio.gather(*coming, return_exceptions=True):
+        for outcome in await asyncio.gather(*connecting, return_exceptions=True):
             if isinstance(outcome, InvalidStatus):
                 assert outcome.response.status_code == 503
             else:

@@ -132,7 +132,8 @@ class Harness:
             for frame in self.encoder.encode(event):
                 self.sent.append(frame.data)
                 if frame.audio_s:
-                    self.carry_out(self.session.on_audio_sent(event, frame.audio_s, self.now_s))
+                    sent = self.session.on_audio_sent(event, frame.audio_s, self.now_s)
+                    self.carry_out(() if sent is None else (sent,))
                 if not self.session.wants(event):
                     break
 

@@ -333,7 +333,7 @@ def test_word_times_are_sent_beside_the_sound_where_they_were_asked_for() -> Non
 
 
 class _Spent:
-    def take(self, characters: int) -> None:
+    def charge(self, characters: int) -> None:
         if characters > 20:
             raise RealtimeTTSError("no more")
 

@@ -16,7 +16,7 @@ from realtime_tts.errors import InvalidConfig, UnknownVoice, UnsupportedFormat
 from realtime_tts.frontends.native.decode import to_configure
 from realtime_tts.frontends.native.messages import ConfigInForce, SessionConfig
 from realtime_tts.session.inputs import Configure
-from realtime_tts.session.settings import SessionSettings, apply_config, primary_language, uploaded_voice
+from realtime_tts.session.settings import SessionSettings, apply_config, uploaded_voice
 
 INFO = tone.info()
 DEFAULT = SessionSettings.default(INFO)
@@ -197,8 +197,3 @@ def test_what_changes_nothing_is_listed_as_ignored() -> None:
     settings, ignored = apply_config(DEFAULT, config(seed=1, unknown=("sneed",)), INFO)
     assert ignored == ("sneed", "seed")
     assert settings.voice == DEFAULT.voice
-
-
-@pytest.mark.parametrize("name", ["English", "en", "EN-us", "en_GB"])
-def test_languages_have_names_and_tags(name: str) -> None:
-    assert primary_language(name) == "en"

@@ -1,4 +1,4 @@
-"""The same sentences from any slicing, each as soon as it is sure, none too long, and nothing lost."""
+"""The same sentences from any slicing, each as soon as it is certain, none too long, and nothing lost."""
 
 import random
 import re
@@ -7,9 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.text.splitter import Granularity, Sentence, SentenceSplitter, is_speakable
+from realtime_tts.text.splitter import Granularity, Sentence, SentenceSplitter
+from realtime_tts.text.unicode import is_speakable, without_surrogates
 
-# language, text, its sentences.  The first group is the "Text" part of the lessons, line by line.
+# Language, text, its sentences.
 TABLE: list[tuple[str, str, list[str]]] = [
     ("en", "It is 98.6 today. Ok.", ["It is 98.6 today.", "Ok."]),
     ("en", "Pi is 3,141.59 or so. Yes.", ["Pi is 3,141.59 or so.", "Yes."]),
@@ -45,7 +46,11 @@ TABLE: list[tuple[str, str, list[str]]] = [
     ("en", "... !!", ["...", "!!"]),
     ("en", "a\x00b. C d", ["a\x00b.", "C d"]),
     ("en", "said Dr. 3. No. 3. 3. it", ["said Dr. 3.", "No. 3.", "3. it"]),
-    # Marks that stay, neighbours that must not suffer.
+    # Titles, which the normaliser reads as such.
+    ("en", "We met Ms. Smith. Ok.", ["We met Ms. Smith.", "Ok."]),
+    ("en", "He drove to Ft. Worth. Ok.", ["He drove to Ft. Worth.", "Ok."]),
+    ("en", "I had two ATMs. Then none.", ["I had two ATMs.", "Then none."]),
+    # Marks that stay, and neighbours that are not affected.
     ("en", "What?! No!! Ok… Then.", ["What?!", "No!!", "Ok… Then."]),
     ("en", 'He said "Go." Then (quietly.) he left.', ['He said "Go."', "Then (quietly.) he left."]),
     ("en", "Great! 🎉 Next one. Ok.", ["Great!", "🎉 Next one.", "Ok."]),
@@ -68,7 +73,25 @@ TABLE: list[tuple[str, str, list[str]]] = [
     ("\ud800", "Dr. Smith left. Ok.", ["Dr. Smith left.", "Ok."]),
 ]
 ATOMS = [
-    *("Dr.", "J.", "A .", "No.", "no.", "etc.", "p.m.", "U.S.", "I", "Then", "Bob", "he", "3.", "1.", "98.6", "[1]"),
+    *(
+        "Dr.",
+        "J.",
+        "A .",
+        "No.",
+        "no.",
+        "etc.",
+        "p.m.",
+        "U.S.",
+        "I",
+        "Then",
+        "Bob",
+        "he",
+        "3.",
+        "1.",
+        "98.6",
+        "[1]",
+        "Ms.",
+    ),
     *("a@b.co", "https://a.b/C?D=e!", "...", ". . .", "?!", "!", ".", "…", "- ", "* ", "a)", "»", "«", "“", "”", '"'),
     *(
         "'",
@@ -123,10 +146,6 @@ def sliced(text: str, cuts: list[int]) -> list[str]:
     return [text[start:end] for start, end in zip(edges, [*edges[1:], len(text)], strict=True)]
 
 
-def repaired(text: str) -> str:
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def check(text: str, cuts: list[int], language: str, max_chars: int, granularity: Granularity = "sentence") -> None:
     whole = split(text, [text], language=language, max_chars=max_chars, granularity=granularity)
     assert split(text, list(text), language=language, max_chars=max_chars, granularity=granularity) == whole
@@ -136,14 +155,14 @@ def check(text: str, cuts: list[int], language: str, max_chars: int, granularity
     for sentence in whole:
         assert previous_end <= sentence.start < sentence.end <= sentence.start + max_chars
         assert not text[previous_end : sentence.start].strip()  # only white space is dropped
-        assert sentence.text == repaired(text[sentence.start : sentence.end])
+        assert sentence.text == without_surrogates(text[sentence.start : sentence.end])
         assert sentence.text.strip() == sentence.text
         assert granularity == "none" or not set(sentence.text) & {"\n", "\r", "\u2028"}
         previous_end = sentence.end
     assert not text[previous_end:].strip()
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200)
 @given(
     text=texts,
     cuts=st.lists(st.integers(0, 10_000), max_size=12),
@@ -154,7 +173,7 @@ def check(text: str, cuts: list[int], language: str, max_chars: int, granularity
 @example(
     text="A\u2028. B\u00a0.", cuts=[], language="en", max_chars=400, granularity="sentence"
 )  # sentencex 1.0.32 panics on these
-def test_any_slicing_gives_the_same_sentences_which_lose_nothing(
+def test_any_slicing_gives_the_same_sentences_and_loses_nothing(
     text: str, cuts: list[int], language: str, max_chars: int, granularity: Granularity
 ) -> None:
     check(text, cuts, language, max_chars, granularity)
@@ -162,30 +181,30 @@ def test_any_slicing_gives_the_same_sentences_which_lose_nothing(
 
 def test_any_slicing_of_long_token_streams_gives_the_same_sentences() -> None:
     chance = random.Random(7)
-    for _ in range(150):
+    for _ in range(40):
         text = "".join(chance.choice(ATOMS) + chance.choice(["", " "]) for _ in range(200))
         cuts = [chance.randrange(len(text) + 1) for _ in range(60)]
         granularity: Granularity = chance.choice(["sentence", "sentence", "clause", "none"])
         check(text, cuts, chance.choice(LANGUAGES), chance.choice([30, 120, 400]), granularity)
 
 
-@pytest.mark.parametrize(("language", "text", "expected"), TABLE)
-@pytest.mark.parametrize("size", [1, 3, 1000])
-def test_text_is_cut_where_a_reader_would_pause(language: str, text: str, expected: list[str], size: int) -> None:
-    slices = [text[at : at + size] for at in range(0, len(text), size)]
-    assert [sentence.text for sentence in split(text, slices, language=language, max_chars=400)] == expected
+def test_text_is_split_where_a_reader_would_pause() -> None:
+    for language, text, expected in TABLE:
+        for size in (1, 3, 1000):
+            slices = [text[at : at + size] for at in range(0, len(text), size)]
+            sentences = split(text, slices, language=language, max_chars=400)
+            assert [sentence.text for sentence in sentences] == expected, (language, text, size)
 
 
-@pytest.mark.parametrize(("language", "text", "expected"), TABLE)
-def test_the_table_holds_for_any_slicing(language: str, text: str, expected: list[str]) -> None:
-    chance = random.Random(text.encode("utf-8", "replace"))
-    for _ in range(5):
-        check(text, [chance.randrange(len(text) + 1) for _ in range(4)], language, 400)
+def test_the_table_holds_for_any_slicing() -> None:
+    for language, text, _ in TABLE:
+        chance = random.Random(text.encode("utf-8", "replace"))
+        for _ in range(3):
+            check(text, [chance.randrange(len(text) + 1) for _ in range(4)], language, 400)
 
 
-@pytest.mark.parametrize(
-    ("text", "released_by"),
-    [
+def test_a_sentence_is_released_by_the_first_character_that_makes_it_certain() -> None:
+    for text, released_by in [
         ("Hello world. How ", " "),  # one full word and white space
         ("At 3 p.m. today. Now ", " "),
         ("Great! 🎉 ", " "),  # an emoji is a word
@@ -195,59 +214,47 @@ def test_the_table_holds_for_any_slicing(language: str, text: str, expected: lis
         ("你好。」再", "再"),
         ("你好。 ", " "),
         ("他问：「好？」「", "「"),
-    ],
-)
-def test_a_sentence_is_released_by_the_first_character_that_makes_it_sure(text: str, released_by: str) -> None:
-    splitter = SentenceSplitter()
-    released = [(char, at) for at, char in enumerate(text) if splitter.push(char)]
-    assert released[-1] == (released_by, len(text) - 1)
+    ]:
+        splitter = SentenceSplitter()
+        released = [(char, at) for at, char in enumerate(text) if splitter.push(char)]
+        assert released[-1] == (released_by, len(text) - 1), text
 
 
-@pytest.mark.parametrize("text", ["Hello. ", "Hello. How", "Hello. -- ", "Dr. Smith ", "你好。", "你好。」", "3.14 "])
-def test_nothing_is_released_while_it_may_still_change(text: str) -> None:
-    assert SentenceSplitter().push(text) == []
+def test_nothing_is_released_while_it_may_still_change() -> None:
+    for text in ("Hello. ", "Hello. How", "Hello. -- ", "Dr. Smith ", "你好。", "你好。」", "3.14 "):
+        assert SentenceSplitter().push(text) == [], text
 
 
-@pytest.mark.parametrize(
-    ("text", "pieces"),
-    [
-        ("one two, three four five", ["one two,", "three four", "five"]),  # a clause, if in the second half
-        ("a, two threes four", ["a, two", "threes four"]),  # else white space
-        ("一二三四五六七，八九十一二三", ["一二三四五六七，", "八九十一二三"]),
+def test_text_without_a_sentence_s_end_is_divided_at_the_longest_length() -> None:
+    for text, pieces in [
+        ("one two, three four five", ["one two,", "three four", "five"]),
         ("Hi there. Abcdefghi", ["Hi there.", "Abcdefghi"]),
         ("abcdefghijklmnop", ["abcdefghijkl", "mnop"]),
-        ("12345678901,234", ["12345678901,", "234"]),
-        ("abcdefghijke\u0301x", ["abcdefghijk", "e\u0301x"]),
-        ("abcdefghij👨\u200d👩\u200d👧", ["abcdefghij", "👨\u200d👩\u200d👧"]),
-        ("abcdefghijk❤\ufe0f", ["abcdefghijk", "❤\ufe0f"]),
-        ("abcdefghijk👍🏽", ["abcdefghijk", "👍🏽"]),
-        ("abcdefghijk🇩🇪", ["abcdefghijk", "🇩🇪"]),
         ("abcdefghijk\ud83d\ude00x", ["abcdefghijk", "😀x"]),
-    ],
-)
-def test_text_without_a_sentence_s_end_is_cut_at_the_best_place(text: str, pieces: list[str]) -> None:
-    assert [sentence.text for sentence in split(text, [text], language="en", max_chars=12)] == pieces
+    ]:
+        assert [sentence.text for sentence in split(text, [text], language="en", max_chars=12)] == pieces, text
 
 
-@pytest.mark.parametrize("unit", ["x", "。", " ", "\u0301", "\u200d", "(", '"', "1.", "\ud83d"])
-def test_a_million_characters_without_a_boundary_never_pend_and_are_never_lost(unit: str) -> None:
-    text = unit * (1_000_000 // len(unit))
-    splitter = SentenceSplitter(max_chars=400)
-    pieces = splitter.push(text)
-    assert splitter.pending_chars <= 400  # so the work for each character is bounded, and the whole is linear
-    pieces += splitter.finish()
-    assert sum(piece.end - piece.start for piece in pieces) == len(text.strip())
-    assert all(len(piece.text) <= 400 for piece in pieces)
+@pytest.mark.slow
+def test_a_million_characters_without_a_boundary_never_pend_and_are_never_lost() -> None:
+    for unit in ("x", "。", " ", "\u0301", "\u200d", "(", '"', "1.", "\ud83d"):
+        text = unit * (1_000_000 // len(unit))
+        splitter = SentenceSplitter(max_chars=400)
+        pieces = splitter.push(text)
+        assert splitter.pending_chars <= 400, unit  # so the work for each character is bounded, and the whole is linear
+        pieces += splitter.finish()
+        assert sum(piece.end - piece.start for piece in pieces) == len(text.strip()), unit
+        assert all(len(piece.text) <= 400 for piece in pieces), unit
 
 
-def test_a_surrogate_pair_cut_in_two_is_joined_and_a_lone_one_is_replaced() -> None:
+def test_a_divided_surrogate_pair_is_joined_and_a_lone_surrogate_is_replaced() -> None:
     splitter = SentenceSplitter()
     assert splitter.push("Hi \ud83d") == []
     assert splitter.push("\ude00 and \udc00. Then we ") == [Sentence(0, "Hi 😀 and \ufffd.", 0, 12)]
     assert splitter.finish() == [Sentence(1, "Then we", 13, 20)]
 
 
-def test_after_the_end_the_next_utterance_counts_from_zero() -> None:
+def test_after_finish_the_next_utterance_counts_from_zero() -> None:
     splitter = SentenceSplitter()
     splitter.push(" One. Two")
     assert splitter.finish() == [Sentence(0, "One.", 1, 5), Sentence(1, "Two", 6, 9)]
@@ -261,40 +268,13 @@ def test_max_chars_must_hold_a_surrogate_pair() -> None:
         SentenceSplitter(max_chars=1)
 
 
-@pytest.mark.parametrize("text", ["a", "Hi!", "7", "½", "你", "שלום", "$", "€", "50%", "%", "°", "👍 ok", "\ufffdx"])
-def test_letters_numbers_and_symbols_with_a_name_are_speakable(text: str) -> None:
-    assert is_speakable(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        " \n",
-        "...",
-        "—",
-        "🎉",
-        "❤\ufe0f",
-        "👨\u200d👩\u200d👧",
-        "\x00\x07",
-        "\ufffd",
-        "\ud83d!",
-        "====",
-        "***",
-        "\u0301",
-    ],
-)
-def test_punctuation_emoji_white_space_and_control_characters_are_not(text: str) -> None:
-    assert not is_speakable(text)
-
-
 def test_every_segment_is_returned_even_one_that_cannot_be_spoken() -> None:
     sentences = split("Great! 🎉", ["Great! 🎉"], language="en", max_chars=400)
     assert [(sentence.text, is_speakable(sentence.text)) for sentence in sentences] == [("Great!", True), ("🎉", False)]
     assert re.sub(r"\s", "", "".join(sentence.text for sentence in sentences)) == "Great!🎉"
 
 
-# Clauses are parted by "|".
+# "|" is between clauses.
 CLAUSES = [
     "Well, I think so,| but not today;| or maybe — just so.| Yes.",
     "Paris, France, is large,| and it costs 1,000:| not 3–5 euros (or so),| Bob.",
@@ -308,24 +288,22 @@ CLAUSES = [
 ]
 
 
-@pytest.mark.parametrize("clauses", CLAUSES)
-def test_clauses_are_cut_where_they_are_long_enough_to_be_spoken(clauses: str) -> None:
-    text, expected = clauses.replace("|", ""), [clause.strip() for clause in clauses.split("|")]
-    for size in (1, 5, 1000):
-        slices = [text[at : at + size] for at in range(0, len(text), size)]
-        spoken = split(text, slices, language="en", max_chars=400, granularity="clause")
-        assert [sentence.text for sentence in spoken] == expected
+def test_clauses_are_divided_where_they_are_long_enough_to_be_spoken() -> None:
+    for clauses in CLAUSES:
+        text, expected = clauses.replace("|", ""), [clause.strip() for clause in clauses.split("|")]
+        for size in (1, 5, 1000):
+            slices = [text[at : at + size] for at in range(0, len(text), size)]
+            spoken = split(text, slices, language="en", max_chars=400, granularity="clause")
+            assert [sentence.text for sentence in spoken] == expected, (clauses, size)
 
 
-@pytest.mark.parametrize(
-    ("text", "released_by"), [("I think so too, ", " "), ("今天天气真好，我", "我"), ("So it was at last—a", "a")]
-)
-def test_a_clause_is_released_by_the_first_character_behind_it(text: str, released_by: str) -> None:
-    splitter = SentenceSplitter(granularity="clause")
-    assert [(char, at) for at, char in enumerate(text) if splitter.push(char)] == [(released_by, len(text) - 1)]
+def test_a_clause_is_released_by_the_first_character_after_it() -> None:
+    for text, released_by in [("I think so too, ", " "), ("今天天气真好，我", "我"), ("So it was at last—a", "a")]:
+        splitter = SentenceSplitter(granularity="clause")
+        assert [(char, at) for at, char in enumerate(text) if splitter.push(char)] == [(released_by, len(text) - 1)]
 
 
-def test_with_no_granularity_only_a_flush_and_the_longest_length_cut() -> None:
+def test_with_granularity_none_only_a_flush_and_the_longest_length_divide() -> None:
     splitter = SentenceSplitter(granularity="none", max_chars=30)
     assert splitter.push("One. Two!\nThree。好") == []
     assert splitter.flush() == [Sentence(0, "One. Two!\nThree。好", 0, 17)]
@@ -335,7 +313,7 @@ def test_with_no_granularity_only_a_flush_and_the_longest_length_cut() -> None:
     assert [each.text for each in splitter.finish()] == ["Six is here."]
 
 
-def test_after_a_flush_the_utterance_goes_on() -> None:
+def test_after_a_flush_the_utterance_continues() -> None:
     splitter = SentenceSplitter()
     splitter.push(" One. Two")
     assert splitter.flush() == [Sentence(0, "One.", 1, 5), Sentence(1, "Two", 6, 9)]
@@ -345,7 +323,7 @@ def test_after_a_flush_the_utterance_goes_on() -> None:
     assert splitter.finish() == [Sentence(2, "more", 10, 14)]
 
 
-def test_items_of_a_list_in_one_line_are_cut_as_before() -> None:
+def test_items_of_a_list_in_one_line_are_divided() -> None:
     assert [each.text for each in split("a) One b) Two", ["a) One b) Two"], language="en", max_chars=400)] == [
         "a) One",
         "b) Two",
@@ -353,7 +331,7 @@ def test_items_of_a_list_in_one_line_are_cut_as_before() -> None:
 
 
 @given(st.text(alphabet="ab  .,!?:\n\"'()。1", max_size=80), st.sampled_from(["sentence", "none"]))
-@settings(deadline=None)
+@settings(max_examples=60)
 def test_the_beginning_of_a_sentence_is_the_beginning_of_what_is_released_next(
     text: str, granularity: Granularity
 ) -> None:
@@ -370,7 +348,7 @@ def test_the_beginning_of_a_sentence_is_the_beginning_of_what_is_released_next(
         assert earlier is None or (beginning is not None and beginning.text.startswith(earlier.text)), "it only grows"
 
 
-def test_a_beginning_stops_before_whatever_may_end_the_sentence() -> None:
+def test_a_beginning_stops_before_anything_that_may_end_the_sentence() -> None:
     splitter = SentenceSplitter()
     assert splitter.push("I said so to Dr. Smith and") == []
     assert splitter.beginning == Sentence(0, "I said so to", 0, 12)

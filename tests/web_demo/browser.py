@@ -1,4 +1,4 @@
-"""Chromium on the demo page, for the tests that are run by hand."""
+"""Chromium with the demo page, for the browser tests."""
 
 import asyncio
 import shutil
@@ -27,39 +27,39 @@ FLAGS = [
     "--use-fake-device-for-media-stream",
     "--use-fake-ui-for-media-stream",
 ]
-EXPECTED = ("503", "401")
-"""A refused socket or request is logged by the browser itself."""
+EXPECTED_STATUSES = ("503", "401", "404")
+"""The browser logs every failed request as an error: refusals, and the missing /v1/models of an older server."""
 
 
 @asynccontextmanager
 async def browsing(url: str, microphone: Path | None = None, **context: Any) -> AsyncIterator[Any]:
-    """The page at `url`.  Any script error or CSP violation fails the test at its end.
+    """Yields the page at `url`.  Fails at the end on any script error or CSP violation.
 
-    `microphone` is a wav file, which the microphone then hears over and over.
+    `microphone` is a WAV file that replaces the microphone, in a loop.
     """
-    complaints: list[str] = []
+    console_errors: list[str] = []
     flags = FLAGS if microphone is None else [*FLAGS, f"--use-file-for-fake-audio-capture={microphone}"]
     async with async_api.async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=flags)
         try:
             page = await (await browser.new_context(**context)).new_page()
-            page.on("pageerror", lambda error: complaints.append(str(error)))
-            page.on("console", lambda message: _keep(complaints, message.type, message.text))
+            page.on("pageerror", lambda error: console_errors.append(str(error)))
+            page.on("console", lambda message: _collect(console_errors, message.type, message.text))
             await page.goto(url)
             yield page
         finally:
             await browser.close()
-    assert complaints == []
+    assert console_errors == []
 
 
-def _keep(complaints: list[str], kind: str, text: str) -> None:
-    if kind == "error" and not any(status in text for status in EXPECTED):
-        complaints.append(text)
+def _collect(console_errors: list[str], kind: str, text: str) -> None:
+    if kind == "error" and not any(status in text for status in EXPECTED_STATUSES):
+        console_errors.append(text)
 
 
 async def until(page: Any, condition: str, timeout_s: float = 15) -> dict[str, Any]:
-    """Wait until `condition`, a JavaScript expression over `s`, holds; the stats at that moment."""
-    # Polled from here: playwright's own wait_for_function evaluates strings, which the page's CSP forbids.
+    """Waits until `condition`, a JavaScript expression over the snapshot `s`, is true; returns the snapshot."""
+    # Polled: playwright's wait_for_function evaluates strings, which the page's CSP forbids.
     async with asyncio.timeout(timeout_s):
         expression = f"(() => {{ const s = window.rtts; return ({condition}) && s; }})()"
         while not (stats := await page.evaluate(expression)):  # noqa: ASYNC110
@@ -69,7 +69,7 @@ async def until(page: Any, condition: str, timeout_s: float = 15) -> dict[str, A
 
 
 async def slide(page: Any, slider: str, value: float) -> None:
-    """As a hand on the slider would."""
+    """Sets a slider as a user does."""
     await page.eval_on_selector(
         slider, "(input, value) => { input.value = value; input.dispatchEvent(new Event('input')); }", value
     )

@@ -1,4 +1,4 @@
-// What the page's unit tests put in the place of sockets and timers.
+// Fakes of WebSocket and timers for the unit tests.
 
 export class FakeSocket {
   readyState = 0;
@@ -27,7 +27,7 @@ export class FakeSocket {
   }
 }
 
-/** A clock that stands still until it is told to go on; `schedule` and `nowMs` are what the modules take. */
+/** A clock that moves by `advance` only, with the modules' `schedule` and `nowMs`. */
 export class FakeTimers {
   nowMs = 0;
   #timers = [];
@@ -41,7 +41,7 @@ export class FakeTimers {
   get pending() {
     return this.#timers.length;
   }
-  /** Run what is due within the next `ms`, in order. */
+  /** Run the timers of the next `ms`, in order. */
   advance(ms) {
     const untilMs = this.nowMs + ms;
     for (;;) {

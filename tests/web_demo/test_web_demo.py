@@ -1,4 +1,4 @@
-"""Is the page small, self-contained and fit for a strict CSP, and do its own unit tests pass?"""
+"""Static checks of the page: size, references, strict CSP, accessibility; and its unit tests in Node."""
 
 import re
 import shutil
@@ -11,13 +11,13 @@ import pytest
 HERE = Path(__file__).parent
 WEB_DEMO = HERE.parents[1] / "web_demo"
 FILES = sorted(path for path in WEB_DEMO.rglob("*") if path.is_file())
-NEVER_FETCHED = ("http://www.w3.org/2000/svg", "https://example.org")
-"""A name, and an address in a text that is read aloud."""
+NOT_FETCHED = ("http://www.w3.org/2000/svg", "https://example.org")
+"""An XML namespace, and an address in a difficult text."""
 MAX_BYTES = 200 * 1024
 
 
 class Elements(HTMLParser):
-    """Every start tag of a page, with its attributes, and the text inside scripts and styles."""
+    """The start tags of an HTML page with their attributes, and the text inside scripts and styles."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -39,28 +39,28 @@ def index() -> Elements:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-def test_the_page_s_own_unit_tests_pass() -> None:
-    tests = [str(path) for path in sorted(HERE.glob("*.test.mjs"))]
+def test_the_page_s_unit_tests_pass() -> None:
+    tests = [str(path) for path in sorted(HERE.rglob("*.test.mjs"))]
     assert tests
     run = subprocess.run(["node", "--test", *tests], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_the_page_is_light() -> None:
+def test_the_page_is_below_its_size_limit() -> None:
     sizes = {path.name: path.stat().st_size for path in FILES}
     assert sum(sizes.values()) < MAX_BYTES, sizes
 
 
-def test_nothing_is_fetched_from_elsewhere() -> None:
+def test_nothing_is_fetched_from_other_hosts() -> None:
     for path in FILES:
         text = path.read_text()
-        for name in NEVER_FETCHED:
+        for name in NOT_FETCHED:
             text = text.replace(name, "")
         assert re.findall(r"(?:https?:|wss?:)?//[a-z0-9.-]+\.[a-z]{2,}", text) == [], path.name
 
 
 def test_no_script_style_or_handler_is_inline(index: Elements) -> None:
-    """The server's CSP would block them, silently for the reader."""
+    """The server's CSP would block them."""
     assert index.inline_text == []
     assert all("src" in attributes for tag, attributes in index.tags if tag == "script")
     assert "style" not in {tag for tag, _ in index.tags}
@@ -69,24 +69,36 @@ def test_no_script_style_or_handler_is_inline(index: Elements) -> None:
     assert not {name for name in names if name.startswith("on")}
 
 
-def test_every_file_that_is_referred_to_exists(index: Elements) -> None:
+def test_every_referenced_file_exists_and_every_file_is_referenced(index: Elements) -> None:
     references = [attributes.get("src") or attributes.get("href") or "" for _, attributes in index.tags]
-    pages = {
+    referenced = {
         WEB_DEMO / reference.removeprefix("static/") for reference in references if reference.startswith("static/")
     }
-    imports = {
-        WEB_DEMO / name
-        for path in FILES
-        if path.suffix == ".js"
-        for name in re.findall(r"""(?:from |import |new URL\()["']\./([\w-]+\.js)["']""", path.read_text())
-    }
-    assert pages
-    assert imports
-    assert {path.name for path in pages | imports if not path.is_file()} == set()
-    assert {path.name for path in FILES} == {path.name for path in pages | imports} | {"index.html"}
+    assert referenced
+    for path in FILES:
+        if path.suffix == ".js":
+            names = re.findall(r"""(?:from |import |new URL\()["'](\.[\w./-]+\.js)["']""", path.read_text())
+            referenced |= {(path.parent / name).resolve() for name in names}
+    assert {path for path in referenced if not path.is_file()} == set()
+    assert set(FILES) == referenced | {WEB_DEMO / "index.html"}
 
 
-def test_the_page_finds_its_elements(index: Elements) -> None:
+LAYERS = (("errors.js",), ("audio", "protocol"), ("utterance", "simulation"), ("panels",), ("app.js",))
+
+
+def test_modules_import_only_from_lower_layers() -> None:
+    """Folders of one layer do not import each other."""
+    level = {name: number for number, names in enumerate(LAYERS) for name in names}
+    for path in FILES:
+        if path.suffix != ".js":
+            continue
+        own = path.relative_to(WEB_DEMO).parts[0]
+        for name in re.findall(r"""from ["'](\.[\w./-]+\.js)["']""", path.read_text()):
+            other = (path.parent / name).resolve().relative_to(WEB_DEMO).parts[0]
+            assert other == own or level[other] < level[own], f"{path.name} imports {name}"
+
+
+def test_every_element_that_a_script_uses_exists(index: Elements) -> None:
     ids = {attributes["id"] for _, attributes in index.tags if "id" in attributes}
     scripts = "".join(path.read_text() for path in FILES if path.suffix == ".js")
     wanted = set(re.findall(r"""element\("([\w-]+)"\)""", scripts))
@@ -94,7 +106,7 @@ def test_the_page_finds_its_elements(index: Elements) -> None:
     assert wanted <= ids
 
 
-def test_every_tab_and_label_names_something_that_is_there(index: Elements) -> None:
+def test_every_tab_and_label_refers_to_an_existing_element(index: Elements) -> None:
     ids = {attributes["id"] for _, attributes in index.tags if "id" in attributes}
     named = {
         name
@@ -126,15 +138,19 @@ def contrast(first: str, second: str) -> float:
 
 
 def over(tint: str, ground: str) -> str:
-    """A colour with alpha, #rrggbbaa, laid over an opaque one."""
+    """A colour with alpha, #rrggbbaa, blended over an opaque one."""
     alpha = int(tint[7:9], 16) / 255
     mixed = (round(int(tint[i : i + 2], 16) * alpha + int(ground[i : i + 2], 16) * (1 - alpha)) for i in (1, 3, 5))
     return "#" + "".join(f"{channel:02x}" for channel in mixed)
 
 
-@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-def test_contrast_is_aa(scheme: int) -> None:
-    root = re.findall(r":root \{(.*?)\}", (WEB_DEMO / "style.css").read_text(), re.DOTALL)[scheme]
+def test_contrast_meets_wcag_aa() -> None:
+    light, dark = re.findall(r":root \{(.*?)\}", (WEB_DEMO / "style.css").read_text(), re.DOTALL)
+    for scheme in (light, dark):
+        check_contrast(scheme)
+
+
+def check_contrast(root: str) -> None:
     colour = dict(re.findall(r"--([\w-]+): (#\w+);", root))
     for text, ground in [
         ("ink", "paper"),

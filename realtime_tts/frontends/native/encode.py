@@ -1,6 +1,6 @@
 """From session events to the frames of protocol.md."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from realtime_tts.audio.encoder import Encoder, Packet, make_encoder
@@ -46,7 +46,7 @@ from realtime_tts.session.events import (
 )
 from realtime_tts.session.frontend import Frame
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.text.unicode import encodable
+from realtime_tts.text.unicode import without_surrogates
 
 
 @dataclass(slots=True)
@@ -55,23 +55,28 @@ class SentenceAudio:
 
     started: SentenceStarted
     encoder: Encoder
+    sample_rate_hz: int
+    """The wire's."""
     frames: int = 0
     samples: int = 0
-    """At the wire's sample rate."""
     total_bytes: int = 0
     """Without headers."""
 
-    def encode(self, packets: list[Packet], *, ends: bool = False) -> Iterator[Frame]:
+    def encode(self, packets: list[Packet], *, ends: bool = False) -> Iterable[Frame]:
         """One frame each, counted when it is taken; if this `ends` the sentence, the last one is marked."""
-        rate_hz = self.started.audio_format.sample_rate_hz
-        for left, packet in zip(range(len(packets), 0, -1), packets, strict=True):
-            data = packet.data
-            if self.started.labelled:
-                data = self._header(is_last=ends and left == 1) + data
-            self.frames += 1
-            self.samples += packet.samples
-            self.total_bytes += len(packet.data)
-            yield Frame(data, is_binary=True, audio_s=packet.samples / rate_hz)
+        if len(packets) == 1:
+            return (self._frame(packets[0], is_last=ends),)
+        lasts = range(len(packets) - 1, -1, -1)
+        return (self._frame(packet, is_last=ends and not left) for left, packet in zip(lasts, packets, strict=True))
+
+    def _frame(self, packet: Packet, *, is_last: bool) -> Frame:
+        data = packet.data
+        if self.started.labelled:
+            data = self._header(is_last=is_last) + data
+        self.frames += 1
+        self.samples += packet.samples
+        self.total_bytes += len(packet.data)
+        return Frame(data, True, packet.samples / self.sample_rate_hz)
 
     def _header(self, *, is_last: bool) -> bytes:
         started = self.started
@@ -86,25 +91,23 @@ class NativeEncoder:
         self._session_id = session_id
         self._sentences: dict[tuple[int, int], SentenceAudio] = {}
 
-    def encode(self, event: SessionEvent) -> Iterator[Frame]:
-        match event:
-            case AudioChunk(utterance_index=utterance, sentence_index=sentence, samples=samples):
-                audio = self._sentences[utterance, sentence]
-                yield from audio.encode(audio.encoder.encode(samples))
-            case AudioEnd(utterance_index=utterance, sentence_index=sentence, failed=failed):
-                yield from self._end(self._sentences[utterance, sentence], failed)
-            case Closed():
-                pass  # the close frame is the transport's
-            case _:
-                yield Frame(encode(self.message(event)))
+    def encode(self, event: SessionEvent) -> Iterable[Frame]:
+        if isinstance(event, AudioChunk):
+            audio = self._sentences[event.utterance_index, event.sentence_index]
+            return audio.encode(audio.encoder.encode(event.samples))
+        if isinstance(event, AudioEnd):
+            return self._end(self._sentences[event.utterance_index, event.sentence_index], event.failed)
+        if isinstance(event, Closed):
+            return ()  # the close frame is the transport's
+        return (Frame(encode(self.message(event))),)
 
-    def _end(self, audio: SentenceAudio, failed: bool) -> Iterator[Frame]:
+    def _end(self, audio: SentenceAudio, failed: bool) -> Iterable[Frame]:
         if failed and not audio.started.streamed:
-            return  # a file without its end would look complete
+            return ()  # a file without its end would look complete
         packets = audio.encoder.flush()
         if audio.started.labelled and not packets:
             packets = [Packet(b"", 0)]  # carries the header that marks the end
-        yield from audio.encode(packets, ends=True)
+        return audio.encode(packets, ends=True)
 
     def message(self, event: SessionEvent) -> ServerMessage:
         """The JSON message of an event that is not audio."""
@@ -140,7 +143,9 @@ class NativeEncoder:
 
     def _start(self, event: SentenceStarted) -> AudioStart:
         encoder = make_encoder(event.audio_format, event.sample_rate_hz, streaming=event.streamed)
-        self._sentences[event.utterance_index, event.sentence_index] = SentenceAudio(event, encoder)
+        self._sentences[event.utterance_index, event.sentence_index] = SentenceAudio(
+            event, encoder, event.audio_format.sample_rate_hz
+        )
         return AudioStart(
             sentence_index=event.sentence_index,
             sentence_text=event.text,
@@ -316,8 +321,8 @@ def _cancelled(event: Cancelled) -> AudioCancelled:
     return AudioCancelled(
         sentence_index=event.sentence_index,
         utterance_index=event.utterance_index,
-        text_spoken=encodable(event.text_spoken),
-        text_remaining=encodable(event.text_remaining),
+        text_spoken=without_surrogates(event.text_spoken),
+        text_remaining=without_surrogates(event.text_remaining),
         audio_sent_ms=_ms(event.audio_sent_s),
         audio_played_ms=_ms(event.audio_played_s),
         source=event.source,

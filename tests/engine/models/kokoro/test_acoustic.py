@@ -7,9 +7,9 @@ from realtime_tts.engine.models.kokoro.acoustic import AcousticStage
 from realtime_tts.engine.models.kokoro.frames import FRAME_WIDTH
 from realtime_tts.engine.models.kokoro.phonemes import Piece, Pronunciations
 from realtime_tts.engine.models.kokoro.styles import load_styles
-from realtime_tts.engine.models.kokoro.traced import Traced
 from realtime_tts.engine.stage import StageInput
 from realtime_tts.errors import NothingToSpeak, SynthesisFailed
+from tests.aligned import aligned
 
 STYLES = load_styles()
 
@@ -35,7 +35,7 @@ def stage(session: FakeSession, pieces: list[list[int]]) -> AcousticStage:
     """Every token is an "a" of the text's first word, except token 9, which is of the second word."""
 
     def read(text: str, pronunciations: Pronunciations) -> list[Piece]:
-        return [Piece(Traced("a" * len(tokens), [5 * (t == 9) for t in tokens]), tuple(tokens)) for tokens in pieces]
+        return [Piece(aligned("a" * len(tokens), [5 * (t == 9) for t in tokens]), tuple(tokens)) for tokens in pieces]
 
     return AcousticStage(session, read, STYLES)
 

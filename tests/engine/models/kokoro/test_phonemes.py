@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.engine.models.kokoro.normalise import normalise
 from realtime_tts.engine.models.kokoro.phonemes import (
     MAX_PIECE_TOKENS,
     Pronouncer,
     load_vocabulary,
     split_phonemes,
 )
-from realtime_tts.engine.models.kokoro.traced import Traced
+from realtime_tts.text.english.normalizer import normalize
+from realtime_tts.text.offsets import AlignedText
 from tests.engine.models.kokoro.conftest import real_voice
 
 ORDINARY = [
@@ -30,9 +30,9 @@ ORDINARY = [
 @settings(max_examples=50)
 @given(st.text(alphabet="aˈn .,;—", max_size=3000), st.integers(1, 510))
 def test_concatenated_pieces_are_the_whole_and_none_is_too_long(phonemes: str, limit: int) -> None:
-    pieces = split_phonemes(Traced.of(phonemes), limit)
+    pieces = split_phonemes(AlignedText.of(phonemes), limit)
     assert "".join(piece.text for piece in pieces) == phonemes
-    assert [origin for piece in pieces for origin in piece.origins] == list(range(len(phonemes)))
+    assert [origin for piece in pieces for origin in piece.sources] == list(range(len(phonemes)))
     assert all(1 <= len(piece.text) <= limit for piece in pieces)
 
 
@@ -44,7 +44,7 @@ def test_pieces_end_at_the_best_boundary() -> None:
         ("aaaaaaaaaaaaaa", "aaaaaaaaaa"),
         ("a. aaaaa aaaaaaa", "a. aaaaa "),
     ):
-        assert split_phonemes(Traced.of(text), 10)[0].text == first, text
+        assert split_phonemes(AlignedText.of(text), 10)[0].text == first, text
 
 
 @real_voice
@@ -77,9 +77,9 @@ def test_pieces_are_tokens_that_the_model_knows(pronouncer: Pronouncer) -> None:
 def test_any_text_is_transcribed_like_the_dictionary_with_ordered_origins(pronouncer: Pronouncer, text: str) -> None:
     pronouncer.read(text)
     phonemes = pronouncer.transcribe(text)
-    assert phonemes.text == pronouncer._g2p(normalise(text))[0].strip()
-    assert list(phonemes.origins) == sorted(phonemes.origins)
-    assert all(0 <= origin < len(text) for origin in phonemes.origins)
+    assert phonemes.text == pronouncer._g2p(normalize(AlignedText.of(text)).text)[0].strip()
+    assert phonemes.sources == sorted(phonemes.sources)
+    assert all(0 <= origin < len(text) for origin in phonemes.sources)
 
 
 @real_voice
@@ -87,7 +87,7 @@ def test_the_origin_of_each_phoneme_is_in_its_word(pronouncer: Pronouncer) -> No
     text = "“Hello,” she said: don't well-known a'-b (quietly) — and left; why? Zyxqwv, NASA's café."
     phonemes = pronouncer.transcribe(text)
     starts = [match.start() for match in re.finditer(r"\S+", text)]
-    assert [phonemes.origins[match.start()] for match in re.finditer(r"\S+", phonemes.text)] == starts
+    assert [phonemes.sources[match.start()] for match in re.finditer(r"\S+", phonemes.text)] == starts
 
 
 @real_voice
@@ -126,5 +126,5 @@ def test_each_of_many_words_has_its_own_pronunciation(pronouncer: Pronouncer) ->
 )
 def test_no_pronunciation_fails(pronouncer: Pronouncer, text: str, own: list[tuple[str, str]]) -> None:
     phonemes = pronouncer.transcribe(text, own)
-    assert list(phonemes.origins) == sorted(phonemes.origins)
+    assert phonemes.sources == sorted(phonemes.sources)
     pronouncer.read(text, own)

@@ -11,12 +11,12 @@ from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.engine.models import kokoro
 from realtime_tts.engine.models.kokoro.phonemes import Piece, Pronunciations
 from realtime_tts.engine.models.kokoro.styles import load_styles
-from realtime_tts.engine.models.kokoro.traced import Traced
 from realtime_tts.engine.models.kokoro.unmodified import SampleStage, WholeGraphStage, load_unmodified
 from realtime_tts.engine.models.kokoro.weights import MODEL_NAME, find_weights
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.stage import StageInput
 from realtime_tts.errors import ModelNotUsable, SynthesisFailed
+from realtime_tts.text.offsets import AlignedText
 from tests.engine.models.kokoro.conftest import Array, Speaker, real_voice
 
 # The normalisation statistics are constants of the voice in the rewritten graph and computed from the sentence in the
@@ -43,7 +43,7 @@ class FakeSession:
 
 def stage(*pieces: list[int]) -> WholeGraphStage:
     def read(text: str, pronunciations: Pronunciations) -> list[Piece]:
-        return [Piece(Traced.of("a" * len(tokens)), tuple(tokens)) for tokens in pieces]
+        return [Piece(AlignedText.of("a" * len(tokens)), tuple(tokens)) for tokens in pieces]
 
     return WholeGraphStage(FakeSession(), read, load_styles())
 

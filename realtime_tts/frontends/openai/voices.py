@@ -1,0 +1,204 @@
+"""Voices over HTTP: the list, and upload and removal of recordings for models that clone voices."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from aiohttp import BodyPartReader, web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from realtime_tts.clock import unix_time_s
+from realtime_tts.engine.api import ModelInfo
+from realtime_tts.errors import (
+    InvalidConfig,
+    InvalidMessage,
+    MessageTooBig,
+    Overloaded,
+    UnknownVoice,
+    UnsupportedMediaType,
+    VoiceNotFound,
+)
+from realtime_tts.frontends.engines import Engines
+from realtime_tts.frontends.openai.request_body import READ_BYTES, deadline
+from realtime_tts.frontends.openai.speech import Fields
+from realtime_tts.session.settings import VOICE_SCHEME
+from realtime_tts.text.unicode import printable
+from realtime_tts.voices.store import StoredVoice, VoiceStore
+
+MAX_LISTED_VOICES = 60
+MAX_FORM_PARTS = 16
+MAX_FORM_TEXT_BYTES = 16 * 1024
+AUDIO_PARTS = frozenset({"audio", "ref_audio", "audio_sample"})
+"""The last is OpenAI's name."""
+
+T = TypeVar("T")
+
+
+class VoicesApi:
+    """The voices of all models, the uploaded ones, and the aliases."""
+
+    def __init__(
+        self,
+        engines: Engines,
+        store: VoiceStore | None,
+        aliases: Mapping[str, str],
+        *,
+        max_uploads: int,
+        body_timeout_s: float,
+    ) -> None:
+        """`max_uploads`: at once, since each may hold a recording in memory."""
+        self._engines = engines
+        self._store = store
+        self._aliases = dict(aliases)
+        self._max_uploads = max_uploads
+        self._body_timeout_s = body_timeout_s
+        self._uploads = 0
+
+    def config_of(self, info: ModelInfo, name: str) -> Fields:
+        """The fields of `session.config` that select a voice.  Raises `UnknownVoice`, which lists the voices."""
+        name = self._aliases.get(name, name)
+        if name in info.voice_names:
+            return {"voice": name}
+        store = self._store if clones(info) else None
+        if store is not None and (uploaded := store.find(name)) is not None:
+            config: Fields = {"ref_audio": f"{VOICE_SCHEME}{uploaded.name}"}
+            return config if uploaded.ref_text else config | {"x_vector_only_mode": True}
+        names = [*info.voice_names, *(voice.name for voice in self._uploaded(info)), *self._aliases]
+        more = "" if len(names) <= MAX_LISTED_VOICES else f" and {len(names) - MAX_LISTED_VOICES} more"
+        listed = ", ".join(names[:MAX_LISTED_VOICES])
+        raise UnknownVoice(f"there is no {printable(name[:80])!r}; there are {listed}{more}", param="voice")
+
+    # -- Handlers ------------------------------------------------------------------------------------------------------
+
+    async def list(self, request: web.Request) -> web.Response:
+        """The voices of the default model, or of `?model=NAME`; `models` has those of all."""
+        listing = self._listing(self._engines.named_by_url(request.query))
+        models = [self._listing(name) for name in self._engines]
+        return web.json_response({**listing, "aliases": self._aliases, "models": models})
+
+    def _listing(self, name: str) -> Fields:
+        info = self._engines[name].info
+        own = [{"name": voice.name, "language": voice.language, "uploaded": False} for voice in info.voices]
+        uploaded = [
+            # und: BCP-47 for an unknown language.
+            {"name": voice.name, "language": "und", "uploaded": True, **_upload_fields(voice)}
+            for voice in self._uploaded(info)
+        ]
+        return {"model": name, "default": info.default_voice, "voices": own + uploaded}
+
+    def _uploaded(self, info: ModelInfo) -> tuple[StoredVoice, ...]:
+        return self._store.voices() if self._store is not None and clones(info) else ()
+
+    async def add(self, request: web.Request) -> web.Response:
+        store = self._usable_store()
+        if self._uploads >= self._max_uploads:
+            raise Overloaded(f"{self._uploads} uploads are in progress already", retry_after_s=5.0)
+        self._uploads += 1
+        try:
+            async with deadline(self._body_timeout_s):
+                form = await read_form(request, store.limits.max_bytes)
+            voice = await _to_the_end(
+                asyncio.to_thread(
+                    store.add,
+                    form.text("name"),
+                    form.audio,
+                    consent=form.text("consent"),
+                    created_at=round(unix_time_s(), 3),
+                    ref_text=form.texts.get("ref_text"),
+                )
+            )
+        finally:
+            self._uploads -= 1
+        body = {"id": voice.name, "object": "audio.voice", "name": voice.name, "type": "audio_sample"}
+        return web.json_response(body | _upload_fields(voice), status=201)
+
+    async def remove(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if any(name in engine.info.voice_names for engine in self._engines.values()):
+            raise InvalidConfig(f"{name} is one of the model's own voices", param="name")
+        try:
+            await asyncio.to_thread(self._usable_store().remove, name)
+        except UnknownVoice as error:
+            raise VoiceNotFound(error.message) from None
+        return web.json_response({"id": name, "object": "audio.voice.deleted", "deleted": True})
+
+    @property
+    def accepts_uploads(self) -> bool:
+        return self._store is not None and any(clones(engine.info) for engine in self._engines.values())
+
+    def _usable_store(self) -> VoiceStore:
+        if not any(clones(engine.info) for engine in self._engines.values()):
+            raise InvalidConfig(f"{', '.join(self._engines)} cannot clone voices, so this server accepts none")
+        if self._store is None:
+            raise InvalidConfig("this server has no folder for voices (http.voices_dir), so it accepts none")
+        return self._store
+
+
+def clones(info: ModelInfo) -> bool:
+    return "ref_audio" in info.fields
+
+
+def _upload_fields(voice: StoredVoice) -> Fields:
+    return {"created_at": int(voice.created_at), "duration_s": round(voice.duration_s, 3)}
+
+
+async def _to_the_end(work: Awaitable[T]) -> T:
+    """Waits for a thread's work even if the client disconnects: until then it holds the recording in memory."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait((task,))
+        raise
+
+
+# -- The form ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class VoiceForm:
+    audio: bytes = b""
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def text(self, name: str) -> str:
+        if name not in self.texts:
+            raise InvalidConfig("is missing", param=name)
+        return self.texts[name]
+
+
+async def read_form(request: web.Request, max_audio_bytes: int) -> VoiceForm:
+    """multipart/form-data, up to the limits.  Raises a `RealtimeTTSError`."""
+    if request.content_type != "multipart/form-data":
+        raise UnsupportedMediaType("the body must be multipart/form-data, with name, consent and audio")
+    form = VoiceForm()
+    try:
+        reader = await request.multipart()
+        for _part in range(MAX_FORM_PARTS):
+            part = await reader.next()
+            if part is None:
+                break
+            if not isinstance(part, BodyPartReader) or part.name is None:
+                raise InvalidMessage("every part of the form must have a name and no parts of its own")
+            if part.name in AUDIO_PARTS:
+                form.audio = await _read_part(part, max_audio_bytes)
+            else:
+                form.texts[part.name] = (await _read_part(part, MAX_FORM_TEXT_BYTES)).decode()
+        else:
+            raise InvalidMessage(f"a form has fewer than {MAX_FORM_PARTS} parts")
+    except (HttpProcessingError, ValueError, AssertionError, LookupError) as error:  # aiohttp's, for an invalid form
+        raise InvalidMessage(f"the form cannot be read: {printable(str(error))}") from None
+    if form.texts.get("type", "audio_sample") != "audio_sample":
+        raise InvalidConfig("must be audio_sample; this server makes no voices from prompts", param="type")
+    if not form.audio:
+        raise InvalidConfig("is missing", param="audio")
+    return form
+
+
+async def _read_part(part: BodyPartReader, max_bytes: int) -> bytes:
+    data = bytearray()
+    while chunk := await part.read_chunk(READ_BYTES):
+        data += chunk
+        if len(data) > max_bytes:
+            raise MessageTooBig(f"at most {max_bytes} bytes", param=printable(part.name or ""))
+    return bytes(data)

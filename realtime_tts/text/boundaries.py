@@ -1,0 +1,128 @@
+"""Sentence boundaries of a whole text: those of `sentencex`, corrected.
+
+`sentencex` knows the languages, each with its own list of abbreviations: initials, quotes, which mark ends a sentence.
+For English two lists of the text normaliser (`english/abbreviations.py`) correct it, so that both read an abbreviation
+alike.
+"""
+
+import re
+from itertools import accumulate, groupby
+
+import sentencex
+
+from realtime_tts.text.english.abbreviations import ALSO_WORDS, NEVER_LAST
+from realtime_tts.text.rules import any_of
+from realtime_tts.text.unicode import SURROGATE
+
+STOPS = "。！？｡．"
+"""End marks after which no white space follows."""
+STOP_TAIL = STOPS + ".!?…‥~～" + "」』”’）)】》〉〕］]｝}｣〗»" + '"' + "\ufe0e\ufe0f"
+"""What may follow a stop and still be part of its sentence.  An ASCII quote may also open the next: see `stop_end`."""
+STOP_RUN = re.compile(f"[{STOPS}][{re.escape(STOP_TAIL)}]*+")
+
+MARK = re.compile(
+    r"""[^\w\s\x00-\x20"-\-/:->@\[-`{-\x7f°–—‘’“”„«»‹›、，；：「」『』（）"""
+    "\u200b-\u200f\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]"
+)
+"""Without any of these sentencex (1.0.32) ends no sentence, and is not called, which keeps text cheap.
+
+Of all characters in 51 languages only those of Unicode's Sentence_Terminal ended one, here wider, and in two languages
+also ; and :."""
+_WIDE_MARK = re.compile(r"[^\w\s,]")
+
+PAIRED = re.compile(r"""["'`“”‘’‚‛„‟«»‹›(){}\[\]「」『』（）【】〈〉《》〔〕｢｣¿¡]""")
+"""Without any of these, whether a mark ends a sentence depends on a few words around it alone."""
+ITEM = re.compile(r"\s*(?:[^\w\s]\s|\W?\d{1,4}[.)\]:-])")
+"""The start of a list.  A boundary follows at each next item, marked or not: "a) one b) two"."""
+
+# Same-length stand-ins.  sentencex (1.0.32) panics, beyond any `except Exception`, at white space of several bytes
+# before a mark ("A\u2028."), and refuses lone surrogates.
+_ODD_SPACE = re.compile(r"[^\S ]")
+# sentencex takes these words for abbreviations alone (number, Maine, Illinois…), and ends no sentence after them.
+_SAME_LENGTH = [any_of(words) for _, words in groupby(sorted(ALSO_WORDS, key=len), key=len)]  # as a lookbehind needs
+_AFTER_PLAIN_WORD = "|".join(rf"(?<=(?<![\w.])(?:{words})\.)" for words in _SAME_LENGTH)
+_PLAIN_WORD_STOP = re.compile(rf"\.(?:{_AFTER_PLAIN_WORD})(?=\s+[\"'“‘(]?[A-Z])(?!\s+\w*\d)")
+
+_ITEM_NUMBER = r"^\s*\(?(?:\d{1,3}|[A-Za-z])[.)]\s*$"
+_INITIAL = r"(?<!\w)(?:MM|[A-ZÀ-ÖØ-ÞΑ-ΩА-ЯЁ])\.\s*$"  # "M. Dupont"; for English sentencex knows initials
+_ORDINAL = r"(?<![\w.,])\d{1,2}\.\s*$"
+_ORDINAL_LANGUAGES = frozenset(
+    ("bs", "cs", "da", "de", "et", "fi", "hr", "hu", "is", "lv", "nb", "nn", "no", "pl", "sk", "sl", "sr", "tr")
+)
+_NEVER_LAST = re.compile(rf"(?<![\w.])(?:{any_of(NEVER_LAST)})$")
+
+# sentencex takes these for closers before their partner was received: "Non ? « Oui", "five o'clock. 'Tis late".
+_OPENER = re.compile(r"(?<=\s)(?:[«‹„“‘(\[{¿¡]\s*|['\"])$")
+
+_LOOK_BACK_CHARS = 40  # for what is just before a boundary: these words, and white space
+
+
+class SentenceBoundaries:
+    """The boundaries in one language, a primary subtag; English rules for one that sentencex does not know."""
+
+    def __init__(self, language: str) -> None:
+        self._language = language
+        self._not_an_end = _not_an_end(language)
+        self._has_odd_marks = language in ("el", "hy")
+
+    def mark(self, text: str) -> re.Pattern[str]:
+        """What must be in `text` for a sentence to end there."""
+        return _WIDE_MARK if self._has_odd_marks or ")" in text or ITEM.match(text) else MARK
+
+    def inside(self, window: str, context: int = 0) -> list[int]:
+        """The boundaries strictly inside `window`.
+
+        Where none lies before some offset, `context` spares sentencex the text before it.
+        """
+        if not self.mark(window).search(window, context):
+            return []
+        stand_in = window[context:]
+        if not (stand_in.isascii() and stand_in.isprintable()):
+            stand_in = SURROGATE.sub("\ufffd", _ODD_SPACE.sub(" ", stand_in))
+        if self._language == "en":
+            stand_in = _PLAIN_WORD_STOP.sub("!", stand_in)
+        segments = sentencex.segment(self._language, stand_in)
+        if len(segments) < 2:
+            return []
+        ends = [context + end for end in accumulate(map(len, segments))][:-1]
+        if PAIRED.search(window):
+            openers = [_OPENER.search(window, max(0, end - _LOOK_BACK_CHARS), end) for end in ends]
+            ends = sorted({opener.start() if opener else end for opener, end in zip(openers, ends, strict=True)})
+        return [end for end in ends if not self._continues(window, end)]
+
+    def _continues(self, window: str, end: int) -> bool:
+        """Whether the sentence goes on at `end`, although sentencex ends it."""
+        if self._not_an_end.search(window, 0, end):
+            return True
+        if self._language == "en":
+            last_words = window[max(0, end - _LOOK_BACK_CHARS) : end].rstrip()
+            if last_words.endswith(NEVER_LAST) and _NEVER_LAST.search(last_words):
+                return True
+        # Nothing between mark and word: "Node.JS", "?name=X".
+        before, after = window[end - 1], window[end]
+        return (before == "．" or (before.isascii() and not before.isspace())) and (after.isalnum() or after == "_")
+
+
+def _not_an_end(language: str) -> re.Pattern[str]:
+    """Matches text after which a sentence continues, although sentencex ends it."""
+    patterns = [_ITEM_NUMBER]
+    if language != "en":
+        patterns.append(_INITIAL)
+    if language in _ORDINAL_LANGUAGES:
+        patterns.append(_ORDINAL)
+    return re.compile("|".join(patterns))
+
+
+def stop_end(head: str, char: str) -> int | None:
+    """The end of the sentence that `head` ends with a stop such as 。 and its closers, or None.  `char` comes next."""
+    if head[-1] not in STOP_TAIL:
+        return None
+    run = STOP_RUN.search(head, len(head.rstrip(STOP_TAIL)))
+    if run is None:
+        return None
+    if run.group() == "．" and char.isdigit() and head[: run.start()][-1:].isdigit():
+        return None  # ３．１４
+    for at in range(run.start(), run.end()):
+        if head[at] == '"' and head.count('"', 0, at) % 2 == 0:
+            return at  # opens the next sentence
+    return run.end()

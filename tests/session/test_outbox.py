@@ -1,0 +1,45 @@
+"""What has left the outbox counts as sent; what waits can be withdrawn."""
+
+from realtime_tts.session.events import AudioChunk, SentenceDone, SentenceStarted
+from tests.session.harness import DONE, configured
+
+
+def test_a_sentence_is_known_from_its_start_to_its_end() -> None:
+    harness = configured()
+    harness.reads = False
+    harness.text("Hello there. ")
+    harness.client(DONE)
+    harness.speak(harness.submitted[0])
+    outbox = harness.session._outbox
+    assert outbox.unsent_samples > 0
+    started = outbox.next()
+    assert isinstance(started, SentenceStarted)
+    assert outbox.next_is_audio
+    chunk = outbox.next()
+    assert isinstance(chunk, AudioChunk)
+    state = outbox.sentence_of(chunk)
+    assert state is not None
+    assert state.start_sent
+    assert not state.done_sent
+    while not isinstance(done := outbox.next(), SentenceDone):
+        assert done is not None
+    assert outbox.sentence_of(done) is state
+    assert outbox.sentence_of(done) is None, "its end is reported once"
+
+
+def test_only_what_waits_of_the_given_utterances_is_withdrawn() -> None:
+    harness = configured()
+    harness.reads = False
+    for text in ("One is here.", "Two is here."):
+        harness.text(text)
+        harness.client(DONE)
+    harness.speak_all()
+    context = harness.session._contexts.get(None)
+    assert context is not None
+    before = len(harness.session._outbox)
+    harness.session._outbox.withdraw(context.utterances[:1])
+    left = len(harness.session._outbox)
+    assert 0 < left < before
+    started = harness.session._outbox.next()
+    assert isinstance(started, SentenceStarted)
+    assert started.utterance_index == 1

@@ -1,0 +1,12 @@
+// Seeded random number generator, for reproducible simulations.
+
+/** Numbers in [0, 1), by Tommy Ettinger's mulberry32. */
+export function seededRandom(seed) {
+  let state = seed | 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
