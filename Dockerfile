@@ -9,10 +9,10 @@ COPY web_demo web_demo
 RUN pip install --no-cache-dir .
 
 USER voice
-# Prepares the voice once, so that every start is a warm one; fails the build where speech would not work.
+# Prepares the model once, so that every start is fast, and fails the build if speech does not work.
 RUN realtime-tts doctor
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
   CMD python -c "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/readyz', timeout=2)"
-# The container's own network is the border here: publish the port only where every peer may speak.
+# Access is limited by the container's network: publish the port only to networks whose machines may all use it.
 CMD ["realtime-tts", "serve", "--host", "0.0.0.0", "--allow-public"]

@@ -1,12 +1,11 @@
-"""Does a barge-in stop at once, and for good?  Cancels speech at random moments, and watches what still comes.
+"""Barge-in under load: cancels speech at random moments, and checks that no more audio of it arrives.
 
-Each of -c connections holds turns one after the other: a new context speaks, is cancelled after a random while, and the
-next one begins at once.  Told are: frames that came for a context after its `audio.cancelled` (there must be none), the
-time from the cancel to `audio.cancelled`, and how soon the next context is heard, beside one on a fresh connection to
-an idle server (so compare with -c 1).  `text_spoken` and `text_remaining` must make up the text that was sent.
+Each of -c connections repeats this: a new context speaks, is cancelled after a random time, and the next context
+starts at once.  Reported are: audio frames of a context after its `audio.cancelled` (there must be none); the time from
+the cancel to `audio.cancelled`; and the time to first audio of the next context, compared with that of a new connection
+to an idle server (for this comparison use -c 1).  `text_spoken` and `text_remaining` must add up to the text sent.
 
-With --url it speaks to a server that runs; else it starts one with the test model `tone`.  The load is bounded by
---cancels, and ends by itself.
+With --url it uses a running server; otherwise it starts one with the test model `tone`.  --cancels bounds the load.
 """
 
 import argparse
@@ -15,15 +14,15 @@ import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 
 import numpy as np
 
-from bench import plot, results
-from bench.hosts import require_loopback
-from bench.listeners import silently
-from bench.results import Cell, Line, Plot, Result, Table
+from bench import options, results
+from bench.listeners import no_progress
+from bench.loopback import require_loopback
+from bench.results import Line, Plot, Result, Table, Value, cumulative
+from bench.tables import as_text
 from realtime_tts.cli.build import serving
 from realtime_tts.client import Audio, ClientSession, connect
 from realtime_tts.clock import MonotonicClock
@@ -32,209 +31,194 @@ from realtime_tts.errors import RealtimeTTSError
 from realtime_tts.frontends.native.messages import AudioCancelled, AudioStart, ServerError
 
 TEXT = "This is what is being said when somebody speaks up. It has a second sentence, which few will hear. And a third."
-PATIENCE_S = 30.0
-FRESH = 20
-"""Connections that are opened one after the other, to compare with."""
+TIMEOUT_S = 30.0
+LATE_FRAMES_WAIT_S = 0.2
+FRESH_CONNECTIONS = 20
+"""Opened one after the other, for comparison."""
 
 
 @dataclass
-class Tally:
+class Counts:
     cancels: int = 0
-    frames_after: int = 0
-    torn_texts: int = 0
+    late_frames: int = 0
+    """Audio frames of a cancelled context after its `audio.cancelled`."""
+    text_mismatches: int = 0
+    """Cancels whose `text_spoken` and `text_remaining` do not add up to the text."""
     errors: list[str] = field(default_factory=list)
-    latency_s: list[float] = field(default_factory=list)
-    fresh_s: list[float] = field(default_factory=list)
-    """From the text to the first sound, on a new connection."""
-    next_s: list[float] = field(default_factory=list)
+    cancel_s: list[float] = field(default_factory=list)
+    """From the cancel to `audio.cancelled`."""
+    fresh_first_audio_s: list[float] = field(default_factory=list)
+    """From the text to the first audio, on a new connection."""
+    next_first_audio_s: list[float] = field(default_factory=list)
     """The same, right after a barge-in."""
 
     @property
-    def broken(self) -> bool:
-        return bool(self.frames_after or self.torn_texts or self.errors or not self.cancels)
+    def failed(self) -> bool:
+        return bool(self.late_frames or self.text_mismatches or self.errors or not self.cancels)
 
 
-class Talker:
-    """One connection.  Every frame is looked at, also those of contexts that are long over."""
+class BargeInClient:
+    """One connection.  It checks every frame, also those of contexts that ended long ago."""
 
-    def __init__(self, session: ClientSession, tally: Tally, name: int) -> None:
+    def __init__(self, session: ClientSession, counts: Counts, name: int) -> None:
         self._session = session
-        self._tally = tally
+        self._counts = counts
         self._name = name
         self._clock = MonotonicClock()
-        self._over: set[str | None] = set()
-        self._sound = asyncio.Event()
+        self._cancelled_contexts: set[str | None] = set()
+        self._first_audio = asyncio.Event()
         self._cancelled = asyncio.Event()
-        self._turn: str | None = None
+        self._context: str | None = None
 
-    async def listen(self) -> None:
+    async def receive(self) -> None:
         async for event in self._session:
             match event:
                 case Audio(start=AudioStart(context_id=context_id)):
-                    self._tally.frames_after += context_id in self._over
-                    if context_id == self._turn:
-                        self._sound.set()
+                    self._counts.late_frames += context_id in self._cancelled_contexts
+                    if context_id == self._context:
+                        self._first_audio.set()
                 case AudioCancelled(context_id=context_id):
-                    self._tally.torn_texts += event.text_spoken + event.text_remaining != TEXT
-                    self._over.add(context_id)
-                    if context_id == self._turn:
+                    self._counts.text_mismatches += event.text_spoken + event.text_remaining != TEXT
+                    self._cancelled_contexts.add(context_id)
+                    if context_id == self._context:
                         self._cancelled.set()
                 case ServerError():
-                    self._tally.errors.append(f"{event.code}: {event.message}")
+                    self._counts.errors.append(f"{event.code}: {event.message}")
 
-    async def turns(self, count: int, rng: Random) -> None:
+    async def speak_and_cancel(self, count: int, rng: Random) -> None:
         for number in range(count):
-            self._turn = f"{self._name}.{number}"
-            self._sound.clear()
+            self._context = f"{self._name}.{number}"
+            self._first_audio.clear()
             self._cancelled.clear()
-            asked_s = self._clock.now_s()
-            await self._session.send_text(TEXT, self._turn)
-            await self._session.done(self._turn)
-            if rng.random() < 0.5:  # while it is heard; else wherever it stands, also before its first sound
-                await self._within(self._sound)
+            sent_s = self._clock.now_s()
+            await self._session.send_text(TEXT, self._context)
+            await self._session.done(self._context)
+            if rng.random() < 0.5:  # cancel during playback; otherwise at any stage, also before the first audio
+                await self._wait(self._first_audio)
                 if number:
-                    self._tally.next_s.append(self._clock.now_s() - asked_s)
+                    self._counts.next_first_audio_s.append(self._clock.now_s() - sent_s)
             await asyncio.sleep(rng.expovariate(1 / 0.03))
-            asked_s = self._clock.now_s()
-            await self._session.cancel(self._turn)
-            await self._within(self._cancelled)
-            self._tally.latency_s.append(self._clock.now_s() - asked_s)
-            self._tally.cancels += 1
+            sent_s = self._clock.now_s()
+            await self._session.cancel(self._context)
+            await self._wait(self._cancelled)
+            self._counts.cancel_s.append(self._clock.now_s() - sent_s)
+            self._counts.cancels += 1
 
-    async def _within(self, event: asyncio.Event) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+    async def _wait(self, event: asyncio.Event) -> None:
+        async with asyncio.timeout(TIMEOUT_S):
             await event.wait()
 
 
-async def measure(url: str, cancels: int, connections: int, seed: int = 0) -> Tally:
-    tally = Tally()
+async def measure(url: str, cancels: int, connections: int, seed: int = 0) -> Counts:
+    counts = Counts()
 
-    async def hold(name: int) -> None:
+    async def run_connection(name: int) -> None:
         rng = Random(seed * 1000 + name)
         async with connect(url, frame_header=True) as session:
-            talker = Talker(session, tally, name)
-            listening = asyncio.create_task(talker.listen())
+            client = BargeInClient(session, counts, name)
+            receiving = asyncio.create_task(client.receive())
             try:
-                await talker.turns(cancels // connections + (name < cancels % connections), rng)
-                await asyncio.sleep(0.2)  # for what might still come
+                await client.speak_and_cancel(cancels // connections + (name < cancels % connections), rng)
+                await asyncio.sleep(LATE_FRAMES_WAIT_S)
             except TimeoutError:
-                tally.errors.append(f"connection {name}: no answer within {PATIENCE_S:g} s")
+                counts.errors.append(f"connection {name}: no answer within {TIMEOUT_S:g} s")
             finally:
-                listening.cancel()
-                await asyncio.gather(listening, return_exceptions=True)
+                receiving.cancel()
+                await asyncio.gather(receiving, return_exceptions=True)
 
-    for _ in range(FRESH):
-        await _fresh(url, tally)
-    await asyncio.gather(*(hold(name) for name in range(connections)))
-    return tally
+    for _ in range(FRESH_CONNECTIONS):
+        await _speak_on_fresh_connection(url, counts)
+    await asyncio.gather(*(run_connection(name) for name in range(connections)))
+    return counts
 
 
-async def _fresh(url: str, tally: Tally) -> None:
-    """A listener who has just come, and finds nobody else here."""
+async def _speak_on_fresh_connection(url: str, counts: Counts) -> None:
     clock = MonotonicClock()
     async with connect(url, frame_header=True) as session:
-        asked_s = clock.now_s()
+        sent_s = clock.now_s()
         await session.send_text(TEXT, "fresh")
         await session.done("fresh")
         async for event in session.utterance():
             if isinstance(event, Audio):
-                tally.fresh_s.append(clock.now_s() - asked_s)
+                counts.fresh_first_audio_s.append(clock.now_s() - sent_s)
                 return
 
 
-def latencies(tally: Tally) -> dict[str, list[float]]:
-    return {
-        "cancel to audio.cancelled": tally.latency_s,
-        "text to first sound, fresh connection": tally.fresh_s,
-        "text to first sound, right after a barge-in": tally.next_s,
+def result_of(counts: Counts, conditions: dict[str, str]) -> Result:
+    latencies_s = {
+        "cancel to audio.cancelled": counts.cancel_s,
+        "text to first audio, new connection": counts.fresh_first_audio_s,
+        "text to first audio, right after a barge-in": counts.next_first_audio_s,
     }
-
-
-def told(tally: Tally) -> str:
-    def row(name: str, seconds: list[float]) -> str:
-        if not seconds:
-            return f"{name:<44} none"
-        p50, p99, most = (float(np.percentile(seconds, q)) * 1000 for q in (50, 99, 100))
-        return f"{name:<44} p50 {p50:7.1f} ms   p99 {p99:7.1f} ms   max {most:7.1f} ms   (n={len(seconds)})"
-
-    lines = [
-        f"{tally.cancels} cancels; frames of a cancelled context after its audio.cancelled: {tally.frames_after}",
-        f"texts that do not add up: {tally.torn_texts}; errors: {len(tally.errors)}",
-        *(row(name, seconds) for name, seconds in latencies(tally).items()),
-        *tally.errors[:5],
-    ]
-    return "\n".join(lines)
-
-
-def reported(tally: Tally, conditions: dict[str, str]) -> Result:
-    measured = {name: [1000 * value for value in seconds] for name, seconds in latencies(tally).items() if seconds}
-    figures: list[tuple[Cell, ...]] = [
+    latencies_ms = {name: [1000 * value for value in values] for name, values in latencies_s.items() if values}
+    rows: list[tuple[Value, ...]] = [
         (name, len(values), *(float(np.percentile(values, q)) for q in (50, 99, 100)))
-        for name, values in measured.items()
+        for name, values in latencies_ms.items()
     ]
-    promises = (
-        ("frames of a cancelled context after its audio.cancelled", tally.frames_after),
-        ("texts that do not add up", tally.torn_texts),
-        ("errors", len(tally.errors)),
+    violations = (
+        ("frames of a cancelled context after its audio.cancelled", counts.late_frames),
+        ("texts that do not add up", counts.text_mismatches),
+        ("errors", len(counts.errors)),
     )
     return Result(
         bench="bench.barge_in",
-        title="Does a barge-in stop at once, and for good?",
-        headline=f"{tally.cancels} barge-ins: {tally.frames_after} frames came after the last word about them",
+        title="Barge-in",
+        headline=f"{counts.cancels} barge-ins, {counts.late_frames} audio frames after a cancellation",
         conditions=conditions,
         tables=(
-            Table(f"What was broken, in {tally.cancels} barge-ins", ("promise", "times"), promises),
-            Table("How long it took", ("from and to", "n", "p50, ms", "p99, ms", "max, ms"), tuple(figures)),
+            Table(f"Violations in {counts.cancels} barge-ins", ("violation", "count"), violations),
+            Table("Latency", ("from and to", "n", "p50, ms", "p99, ms", "max, ms"), tuple(rows)),
         ),
         plots=(
             Plot(
-                "How long it took, cumulative",
-                "ms",
+                "Latency, cumulative",
+                "latency",
                 "share of the barge-ins",
-                tuple(Line(name, tuple(plot.cdf(values))) for name, values in measured.items()),
+                tuple(Line(name, cumulative(values)) for name, values in latencies_ms.items()),
                 logarithmic=True,
+                milliseconds=True,
+                percent=True,
             ),
         ),
-        notes=tuple(tally.errors[:5]),
+        notes=tuple(counts.errors[:5]),
     )
 
 
-async def _run(args: argparse.Namespace) -> Tally:
+async def _run(args: argparse.Namespace) -> Counts:
     async with AsyncExitStack() as stack:
         url = args.url
         if url is None:
-            model = ModelSection(name="tone", options={"profile": args.profile})
+            model = ModelSection(name=("tone",), options={"profile": args.profile})
             config = ServerConfig(server=ServerSection(port=0), model=model)
-            url, _server = await stack.enter_async_context(serving(config, silently))
+            url, _server = await stack.enter_async_context(serving(config, no_progress))
         return await measure(url, args.cancels, args.connections, args.seed)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="a server that runs  [default: one of its own, with tone]")
-    parser.add_argument("--profile", default="h200", help="of tone, where it starts its own  [default: %(default)s]")
-    parser.add_argument("-n", "--cancels", type=int, default=10_000, help="in all  [default: %(default)s]")
-    parser.add_argument("-c", "--connections", type=int, default=4, help="[default: %(default)s]")
+    parser = options.make_parser("bench.barge_in", __doc__)
+    parser.add_argument("--url", help="a running server  [default: starts one with tone]")
+    parser.add_argument("--profile", default="h200", help="of tone, without --url")
+    parser.add_argument("-n", "--cancels", type=options.positive_int, default=10_000, help="in total")
+    parser.add_argument("-c", "--connections", type=options.positive_int, default=4, help="concurrent connections")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path, help="write the figures, with the conditions")
-    parser.add_argument("--allow-remote", action="store_true", help="let the server be on another machine")
+    parser.add_argument("--allow-remote", action="store_true", help="allow a server on another machine")
+    options.add_outputs(parser)
     args = parser.parse_args(arguments)
-    if args.cancels < 1 or args.connections < 1:
-        parser.error("--cancels and --connections must be at least 1")
     try:
         if args.url:
             require_loopback(args.url, allow_remote=args.allow_remote)
-        tally = asyncio.run(_run(args))
+        counts = asyncio.run(_run(args))
     except RealtimeTTSError as error:
         sys.stderr.write(f"Error: {error}\n")
         return 2
-    sys.stdout.write(told(tally) + "\n")
-    if args.json:
-        conditions = results.conditions("bench.barge_in", arguments)
-        server = args.url or f"its own, tone as {args.profile}"
-        about = {"server": server, "load": f"{args.cancels} barge-ins over {args.connections} connections"}
-        args.json.write_bytes(results.dumps(reported(tally, conditions | about)))
-    return 1 if tally.broken else 0
+    conditions = results.conditions("bench.barge_in", arguments) | {
+        "server": args.url or f"started by the benchmark, tone with profile {args.profile}",
+        "load": f"{args.cancels} barge-ins on {args.connections} connections",
+    }
+    result = result_of(counts, conditions)
+    print(as_text(result))
+    options.write_outputs(args, [result])
+    return 1 if counts.failed else 0
 
 
 if __name__ == "__main__":

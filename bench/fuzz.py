@@ -1,14 +1,13 @@
-"""Does any input crash, hang, or break a promise?  Coverage-guided, by atheris (`pip install 'realtime-tts[fuzz]'`).
+"""Coverage-guided fuzzing of the parsers and the session, with atheris (`pip install 'realtime-tts[fuzz]'`).
 
-  python -m bench.fuzz messages    any bytes as a client's frame: a message or a typed error
-  python -m bench.fuzz text        any text, cut anywhere: the same sentences, from the same places
-  python -m bench.fuzz session     any frames, engine events and times: every sentence that begins also ends
+  python -m bench.fuzz messages    any bytes as a frame from the client: a message or a typed error
+  python -m bench.fuzz text        any text, split anywhere: the same sentences, from the same positions
+  python -m bench.fuzz session     any frames, engine events and times: every started sentence also ends
 
---seconds bounds the run; a crash, an input of more than --timeout seconds and a growing memory are failures, and the
-input that did it is written to a file.  What follows `--` is for libFuzzer.
+--seconds bounds the run; a crash, an input of more than --timeout seconds and memory growth are failures, and the
+input is written to a file.  Arguments after `--` are passed to libFuzzer.
 """
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.options import make_parser
 from realtime_tts.engine.api import AudioReady, FinishReason, RequestFinished, Submit, Word, WordsReady
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import RealtimeTTSError, SynthesisFailed
@@ -47,12 +47,12 @@ def messages(data: Any) -> None:
 def text(data: Any) -> None:
     filters = frozenset(each for each in FILTERS if data.ConsumeBool())
     language = LANGUAGES[data.ConsumeIntInRange(0, len(LANGUAGES) - 1)]
-    cuts = [data.ConsumeIntInRange(0, 40) for _ in range(data.ConsumeIntInRange(0, 12))]
+    sizes = [data.ConsumeIntInRange(0, 40) for _ in range(data.ConsumeIntInRange(0, 12))]
     received = data.ConsumeUnicode(MAX_INPUT_BYTES)
-    whole, sliced = _sentences([received], filters, language), _sentences(_slices(received, cuts), filters, language)
-    assert whole == sliced, f"cut at {cuts}: {whole} became {sliced}"
+    whole, sliced = _sentences([received], filters, language), _sentences(_slices(received, sizes), filters, language)
+    assert whole == sliced, f"split at {sizes}: {sliced} differs from {whole}"
     ends = [0, *(offset for _, span in whole for offset in span)]
-    assert ends == sorted(ends), f"sentences do not come in order: {ends}"
+    assert ends == sorted(ends), f"sentences are not in order: {ends}"
     assert ends[-1] <= len(received)
     if not filters:
         dropped = "".join(received.split())
@@ -61,11 +61,11 @@ def text(data: Any) -> None:
         Pronunciations({"a": "b", "SQL": "sequel"}).respell(sentence)
 
 
-def _slices(received: str, cuts: list[int]) -> list[str]:
+def _slices(received: str, sizes: list[int]) -> list[str]:
     slices = []
-    for cut in cuts:
-        slices.append(received[:cut])
-        received = received[cut:]
+    for size in sizes:
+        slices.append(received[:size])
+        received = received[size:]
     return [*slices, received]
 
 
@@ -79,8 +79,8 @@ def _sentences(slices: list[str], filters: frozenset[TextFilter], language: str)
     return [(each.text, (cleaner.source(each.start), cleaner.source_end(each.end))) for each in found]
 
 
-class _Rig:
-    """A session whose client and engine do whatever the data says."""
+class _SessionHarness:
+    """A session whose client and engine are controlled by the data."""
 
     def __init__(self, data: Any) -> None:
         self.data = data
@@ -172,23 +172,23 @@ class _Rig:
 
 
 def session(data: Any) -> None:
-    rig = _Rig(data)
+    harness = _SessionHarness(data)
     while data.remaining_bytes():
-        rig.step()
-    if not rig.session.closed:
-        rig.receive('{"type":"session.close"}')
-        rig.send_all()
-        while rig.running and not rig.session.closed:
-            finished = RequestFinished(rig.running.pop(0), FinishReason.COMPLETE)
-            rig.do(rig.session.on_engine(finished, rig.now_s))
-            rig.send_all()
-    rig.send_all()
-    assert rig.session.closed, "it never comes to its end"
-    assert rig.close_code != 1000 or rig.open == 0, "a sentence has begun and not ended"
+        harness.step()
+    if not harness.session.closed:
+        harness.receive('{"type":"session.close"}')
+        harness.send_all()
+        while harness.running and not harness.session.closed:
+            finished = RequestFinished(harness.running.pop(0), FinishReason.COMPLETE)
+            harness.do(harness.session.on_engine(finished, harness.now_s))
+            harness.send_all()
+    harness.send_all()
+    assert harness.session.closed, "the session does not end"
+    assert harness.close_code != 1000 or harness.open == 0, "a sentence was started and not ended"
 
 
 def _example(kind: str) -> str:
-    """A message with all its fields, to begin from."""
+    """A message with all its fields, as a seed."""
     fields = CLIENT_MESSAGES[kind].__struct_fields__
     return encode({"type": kind, **{name: name for name in fields}}).decode()
 
@@ -206,12 +206,12 @@ TARGETS: dict[str, Callable[[Any], None]] = {"messages": messages, "text": text,
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser("bench.fuzz", __doc__)
     parser.add_argument("target", choices=TARGETS)
-    parser.add_argument("--seconds", type=int, default=600, help="[default: %(default)s]")
-    parser.add_argument("--timeout", type=int, default=5, help="for one input, in seconds  [default: %(default)s]")
-    parser.add_argument("--rss-mb", type=int, default=1024, help="most memory  [default: %(default)s]")
-    parser.add_argument("libfuzzer", nargs="*", help="further arguments")
+    parser.add_argument("--seconds", type=int, default=600, help="duration of the run")
+    parser.add_argument("--timeout", type=int, default=5, help="for one input, in seconds")
+    parser.add_argument("--rss-mb", type=int, default=1024, help="memory limit")
+    parser.add_argument("libfuzzer", nargs="*", help="arguments of libFuzzer")
     args = parser.parse_args(arguments)
     try:
         import atheris
@@ -219,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("Error: atheris is not installed: pip install 'realtime-tts[fuzz]'\n")
         return 2
     target = TARGETS[args.target]
-    options = [
+    limits = [
         f"-max_total_time={args.seconds}",
         f"-timeout={args.timeout}",
         f"-rss_limit_mb={args.rss_mb}",
@@ -231,9 +231,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         seeds = Path(folder)
         for number, example in enumerate(EXAMPLES[args.target]):
             (seeds / str(number)).write_bytes(example.encode())
-        command = [sys.argv[0], *options, *args.libfuzzer, folder]
+        command = [sys.argv[0], *limits, *args.libfuzzer, folder]
         atheris.Setup(command, lambda raw: target(atheris.FuzzedDataProvider(raw)))
-        atheris.Fuzz()  # leaves the process when it is done
+        atheris.Fuzz()  # ends the process
     return 0
 
 

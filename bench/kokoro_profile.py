@@ -1,4 +1,4 @@
-"""Where does the embedded voice's time go, what do settings change, and how many streams are carried?
+"""Profile of the embedded voice: time by operator and part, effect of settings and passes, streams at saturation.
 
     python -m bench.kokoro_profile
     python -m bench.kokoro_profile --streams
@@ -25,9 +25,10 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 
-from bench import results
+from bench import options, results
 from bench.kokoro_quality import ORDINARY, speak
-from bench.results import Bar, Bars, Cell, Result, Table
+from bench.results import Bar, Bars, Result, Table, Value
+from bench.tables import table_text
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.engine.models import kokoro
@@ -41,7 +42,7 @@ from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
 from realtime_tts.engine.models.kokoro.styles import Style, load_styles
 from realtime_tts.engine.models.kokoro.vocoder import generator_spans
 from realtime_tts.engine.models.kokoro.weights import find_weights
-from realtime_tts.engine.stage import Model, StageInput
+from realtime_tts.engine.stage import Model, StageInput, host_array
 
 Array = npt.NDArray[np.float32]
 Feed = dict[str, npt.NDArray[Any]]
@@ -49,12 +50,12 @@ Feed = dict[str, npt.NDArray[Any]]
 VOICE = "af_heart"
 WINDOW_FRAMES = (8, 25, 53, 73, 120, 200)
 _LISTED = 15
-"""Operators, the largest first."""
+"""Number of operators in a table, the largest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a session is loaded with; the defaults are the server's, but for the threads."""
+    """Settings of an onnxruntime session; the defaults are those of the server, except for the threads."""
 
     threads: int = 1
     spinning: bool = False
@@ -139,8 +140,9 @@ def only_inputs(session: Any, feed: Feed) -> Feed:
 
 def make_frames(model: Model, text: str) -> Array:
     request = SynthesisRequest("profile", "profile", text, VOICE)
-    frames = model.stages[0].run([StageInput(request)])[0].values.astype(np.float32)
-    model.stages[0].release(request.request_id)
+    stage = model.stage(model.specs[0].name)
+    frames = host_array(stage.run([StageInput(request)])[0].values).astype(np.float32)
+    stage.release(request.request_id)
     return frames
 
 
@@ -148,15 +150,15 @@ def make_frames(model: Model, text: str) -> Array:
 
 
 def alternate(ways: dict[str, Callable[[], object]], rounds: int, clock: Clock) -> dict[str, list[float]]:
-    """Seconds of each way in each round, in turns, after a round that warms up."""
-    taken: dict[str, list[float]] = {name: [] for name in ways}
+    """Seconds of each way in each round, in alternation, after a warm-up round."""
+    durations_s: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds + 1):
         for name, way in ways.items():
-            began_s = clock.now_s()
+            start_s = clock.now_s()
             way()
             if number:
-                taken[name].append(clock.now_s() - began_s)
-    return taken
+                durations_s[name].append(clock.now_s() - start_s)
+    return durations_s
 
 
 def profile(path: Path, feed: Feed, rounds: int) -> tuple[Counter[str], Counter[str]]:
@@ -210,19 +212,19 @@ def profile_tables(graphs: dict[str, Path], feed: Feed, rounds: int) -> Iterator
         total_ms = operators.total()
         for title, spent in (("operators", operators), ("parts", parts)):
             rows = tuple((key, round(ms, 2), round(100 * ms / total_ms, 1)) for key, ms in spent.most_common(_LISTED))
-            yield Table(f"{name}: {title}", ("", "ms", "%"), rows, note=f"{total_ms:.0f} ms in all, one thread")
+            yield Table(f"{name}: {title}", ("", "ms", "%"), rows, note=f"{total_ms:.0f} ms in total, one thread")
 
 
-def comparison(title: str, taken: dict[str, list[float]], frames: dict[str, int]) -> Table:
-    """Milliseconds a frame of each way, and how many times as quick as the first it is."""
-    first_s, *_ = (statistics.median(each) / frames[name] for name, each in taken.items())
-    rows: list[tuple[Cell, ...]] = []
-    for name, each in taken.items():
+def comparison(title: str, durations_s: dict[str, list[float]], frames: dict[str, int]) -> Table:
+    """Milliseconds per frame of each way, and its speed relative to the first."""
+    first_s, *_ = (statistics.median(each) / frames[name] for name, each in durations_s.items())
+    rows: list[tuple[Value, ...]] = []
+    for name, each in durations_s.items():
         frame_s = statistics.median(each) / frames[name]
         rows.append(
             (name, round(frame_s * 1000, 2), round(min(each) / frames[name] * 1000, 2), round(first_s / frame_s, 2))
         )
-    return Table(title, ("", "ms a frame, median", "least", "times as quick"), tuple(rows))
+    return Table(title, ("", "ms per frame, median", "minimum", "relative speed"), tuple(rows))
 
 
 def settings_table(path: Path, names: Sequence[str], feed: Feed, frames: int, rounds: int, clock: Clock) -> Table:
@@ -231,7 +233,7 @@ def settings_table(path: Path, names: Sequence[str], feed: Feed, frames: int, ro
 
 
 def windows_table(graphs: dict[str, Path], frames: Array, style: Style, rounds: int, clock: Clock) -> Table:
-    """What a frame costs in windows of several lengths, in turns."""
+    """Time per frame in windows of several lengths, in alternation."""
     ways: dict[str, Callable[[], object]] = {}
     counts = {}
     sessions = {name: Settings().load(graphs[name]) for name in GRAPHS[2:]}
@@ -244,7 +246,7 @@ def windows_table(graphs: dict[str, Path], frames: Array, style: Style, rounds: 
 
 def context_table(path: Path, frames: Array, style: Style, rounds: int, clock: Clock) -> Table:
     """A chunk with its context: all of it decoded by every layer, and by each layer only what it uses (SPANS)."""
-    chunk = kokoro.CHUNK_PLAN.cut(decoded=8, frames=min(12, len(frames) - 8), available=len(frames), complete=True)
+    chunk = kokoro.CHUNK_PLAN.chunk(decoded=8, frames=min(12, len(frames) - 8), available=len(frames), complete=True)
     session, feed = Settings().load(path), vocoder_feed(frames[: chunk.context_end], style)
     spans = generator_spans(chunk.start, chunk.end, chunk.context_end)
     ways = {"all context": _runner(session, feed), "spans": _runner(session, feed | {SPANS: spans})}
@@ -262,14 +264,14 @@ def _runner(session: Any, feed: Feed) -> Callable[[], object]:
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """Saturated, one sentence after the other: the seconds of sound made in a second are the streams carried."""
+    """At saturation, one sentence after the other: seconds of audio per second, which is the number of streams."""
 
     whole: float
     """By the undivided exported graph."""
     streamed: float
-    """By both stages, in the server's chunks.  The same sentences: what is trimmed from their start counts as made."""
+    """By both stages, in the server's chunks.  Counts the same audio: also the silence trimmed from its start."""
     ratio: float
-    """The median over rounds, each of which has both."""
+    """Streamed to whole, the median over rounds."""
     first_audio_ms: float
 
 
@@ -285,12 +287,14 @@ def measure_streams(whole: Any, model: Model, texts: Sequence[str], rounds: int,
     def speak_streamed() -> None:
         first_s.extend(speak(model, text, VOICE, model.chunk_plan, clock).first_audio_s for text in texts)
 
-    taken = alternate({"whole": speak_whole, "streamed": speak_streamed}, rounds, clock)
+    durations_s = alternate({"whole": speak_whole, "streamed": speak_streamed}, rounds, clock)
     audio_s = samples / SAMPLE_RATE_HZ
     return Streams(
-        whole=audio_s / statistics.median(taken["whole"]),
-        streamed=audio_s / statistics.median(taken["streamed"]),
-        ratio=statistics.median(theirs / ours for theirs, ours in zip(taken["whole"], taken["streamed"], strict=True)),
+        whole=audio_s / statistics.median(durations_s["whole"]),
+        streamed=audio_s / statistics.median(durations_s["streamed"]),
+        ratio=statistics.median(
+            theirs / ours for theirs, ours in zip(durations_s["whole"], durations_s["streamed"], strict=True)
+        ),
         first_audio_ms=statistics.median(first_s) * 1000,
     )
 
@@ -301,23 +305,21 @@ def streams_table(measured: Streams) -> Table:
         ("whole sentences, exported graph", round(measured.whole, 2), None, 1.0),
         ("streamed, as the server", round(measured.streamed, 2), first_ms, ratio),
     )
-    return Table("Streams at saturation", ("", "realtime streams", "first audio, ms", "times as many"), rows)
+    return Table("Streams at saturation", ("", "realtime streams", "first audio, ms", "ratio"), rows)
 
 
-# -- Command -----------------------------------------------------------------------------------------------------------
+# -- Command line ------------------------------------------------------------------------------------------------------
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.kokoro_profile", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--streams", action="store_true", help="only streamed against whole sentences, with --threads")
-    parser.add_argument("--threads", type=int, default=2, help="of --streams, for both (default: 2)")
-    parser.add_argument("--rounds", type=int, default=5, help="of every comparison (default: 5)")
-    parser.add_argument("--frames", type=int, default=73, help="a window's, 40 a second (default: 73)")
+    parser = options.make_parser("bench.kokoro_profile", __doc__)
+    parser.add_argument("--streams", action="store_true", help="only compare streamed with whole sentences")
+    parser.add_argument("--threads", type=int, default=2, help="of the comparison with whole sentences, for both")
+    parser.add_argument("--rounds", type=int, default=5, help="of every comparison")
+    parser.add_argument("--frames", type=int, default=73, help="of a window, 40 per second")
     parser.add_argument("--model-dir", type=Path, help="other weights: a directory with model.onnx")
-    parser.add_argument("--json", type=Path, help="also write tables and plots here")
-    parser.add_argument("--smoke", action="store_true", help="one round of a few frames: does it run?")
+    parser.add_argument("--smoke", action="store_true", help="one round of a few frames, to check that it runs")
+    options.add_outputs(parser)
     args = parser.parse_args(arguments)
     if args.smoke:
         args.rounds, args.frames = 1, 8
@@ -347,22 +349,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parse(arguments)
     tables = []
     for table in measure(args, MonotonicClock()):
-        print_table(table)
+        print(f"\n{table_text(table)}", flush=True)
         tables.append(table)
-    if args.json:
-        args.json.write_bytes(results.dumps(as_result(tables, args, arguments)))
+    options.write_outputs(args, [result_of(tables, args, arguments)])
     return 0
 
 
-def print_table(table: Table) -> None:
-    print(f"\n{table.title}{f' ({table.note})' if table.note else ''}")
-    width = max(len(str(row[0])) for row in table.rows)
-    print(" " * width, *(f"{column:>20}" for column in table.columns[1:]))
-    for name, *cells in table.rows:
-        print(f"{name!s:{width}}", *(f"{'-' if cell is None else cell:>20}" for cell in cells), flush=True)
-
-
-def as_result(tables: Sequence[Table], args: argparse.Namespace, arguments: Sequence[str] | None) -> Result:
+def result_of(tables: Sequence[Table], args: argparse.Namespace, arguments: Sequence[str] | None) -> Result:
     _, streams, first_ms, ratio = tables[-1].rows[-1]
     bars = tuple(
         Bars(table.title, "ms", tuple(Bar(str(name), float(ms or 0)) for name, ms, *_ in table.rows))
@@ -371,8 +364,8 @@ def as_result(tables: Sequence[Table], args: argparse.Namespace, arguments: Sequ
     )
     return Result(
         bench="bench.kokoro_profile",
-        title="Where does the embedded voice's time go?",
-        headline=f"{streams} streams, {ratio} times as many as with whole sentences; first audio {first_ms} ms.",
+        title="Profile of the embedded voice",
+        headline=f"{streams} streams, {ratio} times those of whole sentences; first audio {first_ms} ms",
         conditions=results.conditions("bench.kokoro_profile", arguments)
         | {"threads": str(args.threads), "rounds": str(args.rounds), "voice": VOICE},
         tables=tuple(tables),

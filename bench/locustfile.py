@@ -1,18 +1,18 @@
-"""The continuity load test in locust: its web page, its statistics, its ways to scale.
+"""Continuity load test in locust, with its web page, statistics and distribution over processes.
 
     locust -f bench/locustfile.py --host http://127.0.0.1:8000 --headless -u 32 -r 8 -t 60s
     locust -f bench/locustfile.py --host http://127.0.0.1:8000      (then open http://localhost:8089)
 
-Every user speaks the protocol over a WebSocket of its own, asks for a sentence, hears it to its end, thinks, and asks
-for the next.  In locust's table, in milliseconds:
+Every user has a WebSocket of its own, requests a sentence, listens to its end, pauses, and requests the next one.
+Locust's table shows, in milliseconds:
 
   ttfa      from the request to the first audible sample
-  underrun  the longest that the listener had to wait in mid-speech, one row entry an utterance
-  sentence  from the request, or the sentence before, to the sentence's end; failures are here
-  refused   how long the server took to say that it has no room: apart, since a refusal is no fast answer
+  underrun  the longest interruption of playback, one entry per utterance
+  sentence  from the request, or the previous sentence, to the end of the sentence; failures are counted here
+  refused   time to a refusal for lack of capacity; separate, so that it does not count as a fast response
 
-The run fails (exit status 1) where the 95th percentile of underrun passes --max-underrun-p95-ms, or nothing was heard.
-It needs `pip install realtime-tts[bench]`, and is to be run from the root of the repository.
+The run fails (exit status 1) if the 95th percentile of underrun exceeds --max-underrun-p95-ms, or without any audio.
+It needs `pip install realtime-tts[bench]`.  Run it from the root of the repository.
 """
 
 import logging
@@ -27,10 +27,10 @@ from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 from locust.runners import WorkerRunner
 
-from bench.hosts import require_loopback
 from bench.listeners import RETRY_AFTER_S
+from bench.loopback import require_loopback
+from bench.request_record import RequestRecord
 from bench.summary import Status, ms, percentile
-from bench.take import Take
 from bench.texts import pick_text
 from realtime_tts.client import stream_url
 from realtime_tts.clock import MonotonicClock
@@ -39,13 +39,13 @@ from realtime_tts.frontends.native.messages import PROTOCOL, AudioDone, AudioSta
 
 log = logging.getLogger("continuity")
 
-SILENT_SERVER_S = 60.0
-"""A server that says nothing for so long has failed the request."""
+RECEIVE_TIMEOUT_S = 60.0
+"""A request fails when the server sends nothing for this time."""
 TTFA, UNDERRUN, SENTENCE, REFUSED = "ttfa", "underrun", "sentence", "refused"
 
 
-class NotSpoken(Exception):
-    """What locust shows for a request that failed."""
+class SynthesisFailure(Exception):
+    """The exception that locust shows for a failed request."""
 
 
 @events.init_command_line_parser.add_listener
@@ -55,24 +55,26 @@ def add_options(parser: LocustArgumentParser) -> None:
         type=float,
         default=100.0,
         env_var="MAX_UNDERRUN_P95_MS",
-        help="Fail where the 95th percentile of underrun passes this.  Default: 100",
+        help="Fail if the 95th percentile of underrun exceeds this.  Default: 100",
     )
-    parser.add_argument("--think", type=float, default=1.0, help="Mean seconds between hearing and asking.  Default: 1")
-    parser.add_argument("--sentences", type=int, default=1, help="Sentences in a request.  Default: 1")
-    parser.add_argument("--voice", default="", help="A voice of the server's.  Default: its own default")
+    parser.add_argument("--think", type=float, default=1.0, help="Mean pause in seconds between requests.  Default: 1")
+    parser.add_argument("--sentences", type=int, default=1, help="Sentences per request.  Default: 1")
+    parser.add_argument("--voice", default="", help="Default: the server's default")
     parser.add_argument(
-        "--closed", action="store_true", help="Ask for the next as soon as one was sent: neither hear nor think"
+        "--closed",
+        action="store_true",
+        help="Request the next sentence at once: no listening, no pause",
     )
     parser.add_argument(
         "--allow-remote",
         action="store_true",
         include_in_web_ui=False,
-        help="Let the server be on another machine, if its owner agrees",
+        help="Allow a server on another machine, if its owner agrees",
     )
 
 
-class Gate:
-    """Decides whether the run was good enough, from exact figures: locust's own percentiles are rounded."""
+class ContinuityCheck:
+    """Pass or fail of the run, from exact figures: locust's own percentiles are rounded."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -80,17 +82,17 @@ class Gate:
         environment.events.test_start.add_listener(self._on_start)
         environment.events.request.add_listener(self._on_request)
         environment.events.quitting.add_listener(self._on_quitting)
-        # Where locust runs as several processes, the master decides.
+        # With several locust processes the master decides.
         environment.events.report_to_master.add_listener(self._on_report_to_master)
         environment.events.worker_report.add_listener(self._on_worker_report)
 
     def verdict(self) -> tuple[bool, str]:
-        """Whether it passes, and why."""
+        """Whether the run passes, and why."""
         assert self._environment.parsed_options is not None
         limit_ms: float = self._environment.parsed_options.max_underrun_p95_ms
         p95_ms = percentile(self._underruns_ms, 95)
         if p95_ms is None:
-            return False, "no speech was heard, so there is no continuity to judge"
+            return False, "no audio was received"
         passes = p95_ms <= limit_ms
         return passes, (
             f"underrun p95 of {len(self._underruns_ms)} utterances is {ms(p95_ms / 1000)} ms,"
@@ -121,63 +123,63 @@ class Gate:
 
 
 @events.init.add_listener
-def watch(environment: Environment, **_: Any) -> None:
-    Gate(environment)
+def check_continuity(environment: Environment, **_: Any) -> None:
+    ContinuityCheck(environment)
 
 
 class Listener(User):
-    """Asks for speech, hears it, thinks, asks again."""
+    """Requests speech, listens, pauses, and repeats."""
 
-    # Every user's own texts are the same in each run.
-    _born = 0
+    # Numbers the users, so that the texts of each are the same in every run.
+    _created = 0
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
         self._options = environment.parsed_options
         self._clock = MonotonicClock()
-        self._rng = Random(f"locust/{Listener._born}")
-        Listener._born += 1
+        self._rng = Random(f"locust/{Listener._created}")
+        Listener._created += 1
         self._socket: websocket.WebSocket | None = None
 
     def on_stop(self) -> None:
-        self._hang_up()
+        self._disconnect()
 
     @task
-    def ask(self) -> None:
-        take = Take(pick_text(self._rng, self._options.sentences), self._clock.now_s())
+    def request_speech(self) -> None:
+        record = RequestRecord(pick_text(self._rng, self._options.sentences), self._clock.now_s())
         try:
-            self._hear(take)
-        except websocket.WebSocketBadStatusException as answer:
-            self._on_http_answer(take, answer)
+            self._speak(record)
+        except websocket.WebSocketBadStatusException as response:
+            self._on_http_response(record, response)
         except (websocket.WebSocketException, OSError, RealtimeTTSError) as error:
-            take.fail(str(error), self._clock.now_s())
+            record.fail(str(error), self._clock.now_s())
         finally:
-            # Also where locust stops the user in mid-speech: what was heard so far counts.
-            take.cut(self._clock.now_s())
-            self._tell(take)
-            if take.status is not Status.OK:
-                self._hang_up()
-        gevent.sleep(self._pause_s(take))
+            # Also if locust stops the user in mid-speech: the audio received so far counts.
+            record.interrupt(self._clock.now_s())
+            self._report(record)
+            if record.status is not Status.OK:
+                self._disconnect()
+        gevent.sleep(self._pause_s(record))
 
-    # -- The conversation ----------------------------------------------------------------------------------------------
+    # -- WebSocket -----------------------------------------------------------------------------------------------------
 
-    def _hear(self, take: Take) -> None:
+    def _speak(self, record: RequestRecord) -> None:
         socket = self._connected()
-        take.on_sending(self._clock.now_s())
-        socket.send(_json({"type": "input.text", "text": take.text}))
+        record.on_sending(self._clock.now_s())
+        socket.send(_json({"type": "input.text", "text": record.text}))
         socket.send(_json({"type": "input.done"}))
         sample_rate_hz = 0
-        since_s = take.intended_s
-        while not take.ended:
+        since_s = record.intended_s
+        while not record.ended:
             opcode, data = socket.recv_data()
             now_s = self._clock.now_s()
             if opcode == websocket.ABNF.OPCODE_CLOSE:
                 code = int.from_bytes(data[:2], "big") if data else None
-                take.on_closed(code, f"closed ({code}: {data[2:].decode()})", now_s)
+                record.on_closed(code, f"closed ({code}: {data[2:].decode()})", now_s)
             elif opcode == websocket.ABNF.OPCODE_BINARY:
-                take.on_audio(data, sample_rate_hz, now_s)
+                record.on_audio(data, sample_rate_hz, now_s)
             elif (message := decode_server_message(data)) is not None:
-                take.on_message(message, now_s)
+                record.on_message(message, now_s)
                 if isinstance(message, AudioStart):
                     sample_rate_hz = message.sample_rate
                 elif isinstance(message, AudioDone) and not message.error:
@@ -188,7 +190,7 @@ class Listener(User):
         if self._socket is None:
             require_loopback(self.host, allow_remote=self._options.allow_remote)
             self._socket = websocket.create_connection(
-                stream_url(self.host), subprotocols=[PROTOCOL], timeout=SILENT_SERVER_S, suppress_origin=True
+                stream_url(self.host), subprotocols=[PROTOCOL], timeout=RECEIVE_TIMEOUT_S, suppress_origin=True
             )
             voice = {"voice": self._options.voice} if self._options.voice else {}
             self._socket.send(
@@ -196,30 +198,30 @@ class Listener(User):
             )
         return self._socket
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._socket is not None:
             self._socket.shutdown()
             self._socket = None
 
-    def _on_http_answer(self, take: Take, answer: websocket.WebSocketBadStatusException) -> None:
-        if answer.status_code != 503:
-            take.fail(str(answer), self._clock.now_s())
+    def _on_http_response(self, record: RequestRecord, response: websocket.WebSocketBadStatusException) -> None:
+        if response.status_code != 503:
+            record.fail(str(response), self._clock.now_s())
             return
-        value = (answer.resp_headers or {}).get("retry-after", "")
-        take.refuse("503", self._clock.now_s(), float(value) if value.isdigit() else None)
+        value = (response.resp_headers or {}).get("retry-after", "")
+        record.refuse("503", self._clock.now_s(), float(value) if value.isdigit() else None)
 
-    def _pause_s(self, take: Take) -> float:
-        if take.status is not Status.OK:
-            return RETRY_AFTER_S if take.retry_after_s is None else take.retry_after_s
+    def _pause_s(self, record: RequestRecord) -> float:
+        if record.status is not Status.OK:
+            return RETRY_AFTER_S if record.retry_after_s is None else record.retry_after_s
         if self._options.closed:
             return 0.0
-        unheard_s = max(0.0, take.heard_until_s - self._clock.now_s())
-        return unheard_s + (self._rng.expovariate(1 / self._options.think) if self._options.think else 0.0)
+        remaining_s = max(0.0, record.playback_end_s - self._clock.now_s())
+        return remaining_s + (self._rng.expovariate(1 / self._options.think) if self._options.think else 0.0)
 
-    # -- Into locust's statistics --------------------------------------------------------------------------------------
+    # -- Statistics ----------------------------------------------------------------------------------------------------
 
-    def _tell(self, take: Take) -> None:
-        outcome = take.outcome()
+    def _report(self, record: RequestRecord) -> None:
+        outcome = record.outcome()
         if outcome.status is Status.REFUSED:
             self._fire(REFUSED, outcome.ended_s - outcome.intended_s)
             return
@@ -236,7 +238,7 @@ class Listener(User):
             name=name,
             response_time=time_s * 1000,
             response_length=size_bytes,
-            exception=NotSpoken(failure) if failure else None,
+            exception=SynthesisFailure(failure) if failure else None,
             context={},
         )
 

@@ -1,13 +1,10 @@
-"""What does the reference codec make of seeded weights?  Records it, for tests/engine/models/qwen3_tts/test_*.py.
+"""Expected outputs of the codec: those of the reference with seeded weights, for tests/engine/models/qwen3_tts.
 
 Runs in an environment of its own: `pip install torch==2.13.0 transformers==4.57.3 accelerate==1.12.0 soundfile einops
 numba scipy scikit-learn joblib soxr pooch lazy_loader msgpack audioread decorator`, then, with `--no-deps`,
-`librosa==0.11.0 qwen-tts==0.1.1`.  From the top of this repository: `python bench/qwen3_tts_codec_goldens.py`.
+`librosa==0.11.0 qwen-tts==0.1.1`.  From the root of this repository: `python -m bench.qwen3_tts_codec_goldens`.
 """
 
-import importlib.machinery
-import importlib.util
-import sys
 import types
 import zipfile
 from copy import deepcopy
@@ -18,41 +15,23 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-FOLDER = Path(__file__).parent.parent / "tests" / "engine" / "models" / "qwen3_tts"
-Array = npt.NDArray[np.float32]
+from bench.qwen3_tts_reference import UNUSED_MODULES, provide_empty_modules
+from tests.engine.models.qwen3_tts import make_codec as make
+
+GOLDENS = Path(__file__).parent.parent / "tests" / "engine" / "models" / "qwen3_tts" / "goldens_codec"
 
 
 def main() -> None:
-    stand_in_for("torchaudio", "torchaudio.compliance", "torchaudio.compliance.kaldi", "onnxruntime", "sox")
-    make = load_maker()
-    codec = reference_codec(make)
-    goldens = FOLDER / "goldens_codec"
-    goldens.mkdir(exist_ok=True)
+    provide_empty_modules(*UNUSED_MODULES)
+    codec = reference_codec()
+    GOLDENS.mkdir(exist_ok=True)
     with torch.inference_mode():
-        save(goldens / "decoder.npz", decoder(make, codec))
-        save(goldens / "encoder.npz", encoder(make, codec))
-        save(goldens / "speaker.npz", speaker(make))
+        save(GOLDENS / "decoder.npz", decoder(codec))
+        save(GOLDENS / "encoder.npz", encoder(codec))
+        save(GOLDENS / "speaker.npz", speaker())
 
 
-def stand_in_for(*names: str) -> None:
-    """Empty modules for what `import qwen_tts` wants, and only its other codec uses."""
-    for name in names:
-        module = types.ModuleType(name)
-        module.__spec__ = importlib.machinery.ModuleSpec(name, None)
-        module.__path__ = []
-        sys.modules.setdefault(name, module)
-
-
-def load_maker() -> Any:
-    spec = importlib.util.spec_from_file_location("make_codec", FOLDER / "make_codec.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def reference_codec(make: Any) -> Any:
+def reference_codec() -> Any:
     from qwen_tts.core import Qwen3TTSTokenizerV2Config, Qwen3TTSTokenizerV2Model
 
     model = Qwen3TTSTokenizerV2Model(Qwen3TTSTokenizerV2Config(**deepcopy(make.CODEC)))
@@ -60,8 +39,8 @@ def reference_codec(make: Any) -> Any:
     return model.eval()
 
 
-def decoder(make: Any, codec: Any) -> dict[str, npt.NDArray[Any]]:
-    """The whole stream at once, and with the reference's windows; in double, so that only our rounding is seen."""
+def decoder(codec: Any) -> dict[str, npt.NDArray[Any]]:
+    """The whole stream at once, and with the reference's windows; in double precision, without its rounding."""
     double = deepcopy(codec.decoder).double()
     codes = torch.from_numpy(make.codes(make.DECODED_FRAMES, make.CODES_SEED).T[None])
     whole = double(codes)[0, 0].float().numpy()
@@ -76,54 +55,39 @@ def decoder(make: Any, codec: Any) -> dict[str, npt.NDArray[Any]]:
     return arrays
 
 
-def encoder(make: Any, codec: Any) -> dict[str, npt.NDArray[Any]]:
+def encoder(codec: Any) -> dict[str, npt.NDArray[Any]]:
     arrays = {}
     for name, samples in make.recordings().items():
         wave = torch.from_numpy(samples)[None]
         codes = codec.encode(wave, torch.ones_like(wave, dtype=torch.long)).audio_codes[0]
         arrays[name] = codes.numpy().astype(np.int16)
-        print(f"{name}: codes {tuple(codes.shape)}, closest call {closest_call(codec, wave):.1e}")
-    return arrays | {"long_windowed": windowed(make, codec)}
+        print(f"{name}: codes {tuple(codes.shape)}, smallest margin {smallest_margin(codec, wave):.1e}")
+    return arrays
 
 
-def windowed(make: Any, codec: Any) -> npt.NDArray[np.int16]:
-    """With the window of attention that the config speaks of, which the reference leaves out."""
-    from transformers.masking_utils import create_sliding_window_causal_mask
-    from transformers.models.mimi import modeling_mimi
-
-    wave = torch.from_numpy(make.recordings()["long"])[None]
-    whole, modeling_mimi.create_causal_mask = modeling_mimi.create_causal_mask, create_sliding_window_causal_mask
-    codec.encoder.config.sliding_window = make.ENCODER_WINDOW
-    print(f"windowed: closest call {closest_call(codec, wave):.1e}")
-    codes = codec.encode(wave, torch.ones_like(wave, dtype=torch.long)).audio_codes[0]
-    modeling_mimi.create_causal_mask = whole
-    kept: npt.NDArray[np.int16] = codes.numpy().astype(np.int16)
-    return kept
-
-
-def closest_call(codec: Any, wave: torch.Tensor) -> float:
-    """How much farther, at least, the second nearest centroid was: what rounding would have to move."""
+def smallest_margin(codec: Any, wave: torch.Tensor) -> float:
+    """The smallest distance between the nearest and the second nearest centroid: rounding must stay below it."""
     margins: list[float] = []
     quantizer = codec.encoder.quantizer
     parts = (quantizer.semantic_residual_vector_quantizer, quantizer.acoustic_residual_vector_quantizer)
     books = [layer.codebook for part in parts for layer in part.layers[: codec.encoder_valid_num_quantizers - 1]]
     quantize = type(books[0]).quantize
 
-    def measured(book: Any, hidden: torch.Tensor) -> torch.Tensor:
+    def quantize_and_measure(book: Any, hidden: torch.Tensor) -> torch.Tensor:
         near = torch.cdist(hidden[None], book.embed[None])[0].topk(2, largest=False).values
         margins.append(float((near[:, 1] - near[:, 0]).min()))
         chosen: torch.Tensor = quantize(book, hidden)
         return chosen
 
     for book in books:
-        book.quantize = types.MethodType(measured, book)
+        book.quantize = types.MethodType(quantize_and_measure, book)
     codec.encode(wave, torch.ones_like(wave, dtype=torch.long))
     for book in books:
         del book.quantize
     return min(margins)
 
 
-def speaker(make: Any) -> dict[str, npt.NDArray[Any]]:
+def speaker() -> dict[str, npt.NDArray[Any]]:
     from qwen_tts.core.models.configuration_qwen3_tts import Qwen3TTSSpeakerEncoderConfig
     from qwen_tts.core.models.modeling_qwen3_tts import Qwen3TTSSpeakerEncoder, mel_spectrogram
 
@@ -143,7 +107,8 @@ def speaker(make: Any) -> dict[str, npt.NDArray[Any]]:
 def save(path: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as file:  # without a date: the same bytes each time
+            # Without a date, so that the bytes are reproducible.
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as file:
                 np.lib.format.write_array(file, array)
     print(f"{path.name}: {path.stat().st_size} bytes")
 

@@ -1,6 +1,6 @@
-"""Records what the reference (qwen-tts 0.1.1) says on tiny checkpoints: prompts and codes that our Talker must equal.
+"""Expected prompts and codes of the Talker: those of the reference (qwen-tts 0.1.1) on tiny checkpoints.
 
-Runs in an environment of its own, of which nothing is a dependency of ours:
+Runs in an environment of its own, of which nothing is a dependency of this project:
 
     pip install torch==2.13.0 transformers==4.57.3 accelerate==1.12.0 soundfile einops numba scipy scikit-learn joblib \
         soxr pooch lazy_loader msgpack audioread decorator
@@ -12,12 +12,10 @@ Writes tests/engine/models/qwen3_tts/goldens/.
 """
 
 import base64
-import importlib.machinery
 import itertools
 import json
 import sys
 import tempfile
-import types
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -27,12 +25,13 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
+from bench.qwen3_tts_reference import UNUSED_MODULES, provide_empty_modules
 from tests.engine.models.qwen3_tts.make_checkpoint import HIDDEN, RECIPES, make_checkpoint
 
 GOLDENS = Path(__file__).parent.parent / "tests/engine/models/qwen3_tts/goldens"
 FRAMES = 10
 GREEDY = {"do_sample": False, "subtalker_dosample": False}
-CHOOSY = {
+SAMPLED = {
     "temperature": 0.7,
     "top_k": 30,
     "top_p": 0.8,
@@ -66,7 +65,7 @@ def cases() -> Iterator[Case]:
         yield Case(**layout, keep_prompt=keep)
         yield Case(**layout, seed=7)
     plain: dict[str, Any] = {"speaker": "vivian", "language": "english"}
-    yield Case(**plain, model="custom_voice", seed=8, options=CHOOSY)
+    yield Case(**plain, model="custom_voice", seed=8, options=SAMPLED)
     yield Case(**plain, model="custom_voice", seed=9, options={"top_k": 0, "subtalker_dosample": False})
     for seed in (1, 2, 3):
         yield Case(**plain, model="custom_voice_ends", seed=seed, frames=60)
@@ -114,7 +113,7 @@ def main(tiktoken: Path) -> None:
 
 
 def _reference(directory: Path, name: str) -> Any:
-    """The reference's own model on our checkpoint; every key must be one that it knows.  It makes no sound here."""
+    """The reference's own model with our checkpoint, which must have exactly its keys.  It makes no audio here."""
     make_checkpoint(directory, RECIPES[name])
     from qwen_tts import Qwen3TTSModel
     from qwen_tts.core.models.configuration_qwen3_tts import Qwen3TTSConfig
@@ -139,7 +138,7 @@ class _NoCodec:
 
 
 def _speak(model: Any, case: Case, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The codes (n, 16), and what went in: prompt (t, hidden) and trailing text (r, hidden)."""
+    """The codes (n, 16), and the inputs: prompt (t, hidden) and trailing text (r, hidden)."""
     seen: dict[str, Any] = {}
     whole, inner = model.model.generate, model.model.talker.generate
 
@@ -195,11 +194,11 @@ TEXTS = (
     "e\u0301tude and étude 😀👍🏽",
     "https://example.com/a/b?c=d//\n\n",
 )
-"""Tokenised with the real vocabulary, of which only the entries that these texts can reach are recorded."""
+"""Tokenised with the real vocabulary; only the entries that these texts can reach are recorded."""
 
 
 def _record_tokens(tiktoken: Path) -> None:
-    """`tokens.json`: ids of TEXTS under both ways of cutting words, and the part of the vocabulary that they need."""
+    """`tokens.json`: ids of TEXTS with both rules for splitting words, and the required part of the vocabulary."""
     from transformers import AutoTokenizer
 
     ranks = {base64.b64decode(t): int(r) for t, r in (line.split() for line in tiktoken.read_bytes().splitlines())}
@@ -210,7 +209,7 @@ def _record_tokens(tiktoken: Path) -> None:
         vocab, merges = _as_files(ranks, part)
         (directory / "config.json").write_text('{"model_type": "qwen3_tts", "transformers_version": "4.57.3"}')
         (directory / "tokenizer_config.json").write_text('{"tokenizer_class": "Qwen2Tokenizer"}')
-        # The reference changes the tokenizers of large vocabularies only, so this one is filled up.
+        # The reference changes only tokenizers with a large vocabulary, so this one is padded.
         filled = vocab | {f"<filler {n}>": n for n in range(100_001) if n not in set(vocab.values())}
         (directory / "vocab.json").write_text(json.dumps(filled))
         (directory / "merges.txt").write_text("\n".join(merges), "utf-8")
@@ -244,19 +243,7 @@ def _as_files(ranks: dict[bytes, int], part: dict[bytes, int]) -> tuple[dict[str
     return {readable(token): rank for token, rank in part.items()}, merges
 
 
-def _stand_in() -> None:
-    """The reference imports these for its 25 Hz codec, which is not used here."""
-    for name in ("torchaudio", "torchaudio.compliance", "torchaudio.compliance.kaldi", "onnxruntime", "sox"):
-        module = types.ModuleType(name)
-        module.__spec__ = importlib.machinery.ModuleSpec(name, None)
-        module.__path__ = []
-        sys.modules[name] = module
-        parent, _, child = name.rpartition(".")
-        if parent:
-            vars(sys.modules[parent])[child] = module
-
-
 if __name__ == "__main__":
-    _stand_in()
+    provide_empty_modules(*UNUSED_MODULES)
     torch.set_num_threads(1)
     main(Path(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Our Qwen3-TTS without a server: the Talker and Code2Wav in a small loop with continuous batching, timed."""
+"""Our Qwen3-TTS without a server, timed: the Talker and Code2Wav in a small loop with continuous batching."""
 
 import time
 from collections.abc import Sequence
@@ -13,9 +13,11 @@ from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
 from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecConfig
 from realtime_tts.engine.models.qwen3_tts.config import read_config, read_generation_config, read_json
+from realtime_tts.engine.models.qwen3_tts.loading import load_codec
+from realtime_tts.engine.models.qwen3_tts.memory import CODEC_DIRECTORY
 from realtime_tts.engine.models.qwen3_tts.prompt import PromptBuilder, Speech
 from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, published_sampling
-from realtime_tts.engine.models.qwen3_tts.talker import State, Talker, load_weights
+from realtime_tts.engine.models.qwen3_tts.talker import SlotState, Talker, load_weights
 from realtime_tts.engine.models.qwen3_tts.tokenizer import load_tokenizer
 
 SPEAKER, LANGUAGE = "vivian", "english"
@@ -24,23 +26,23 @@ Wave = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
-    """What one side did with some requests at once.  Seconds are of the wall, but for `cpu_s`, of all threads."""
+class BatchTiming:
+    """Times of simultaneous requests, in wall seconds; `cpu_s` is the CPU time of all threads."""
 
     wall_s: float
     cpu_s: float
     first_s: float
-    """To the first sound, the worst of the requests."""
+    """To the first audio, the maximum of the requests."""
     audio_s: float
 
     @property
     def rtf(self) -> float:
-        """Seconds to make a second of sound."""
+        """Seconds per second of audio."""
         return self.wall_s / self.audio_s
 
     @property
     def throughput(self) -> float:
-        """Seconds of sound in a second."""
+        """Seconds of audio per second."""
         return self.audio_s / self.wall_s
 
     @property
@@ -58,7 +60,7 @@ class _Request:
 
 
 class Ours:
-    """The Talker and Code2Wav of a directory, for up to `slots` requests."""
+    """The Talker and Code2Wav of a checkpoint, for up to `slots` requests."""
 
     def __init__(
         self, directory: Path, slots: int, device: torch.device, dtype: torch.dtype, first_frames: int, chunk: int
@@ -78,10 +80,10 @@ class Ours:
             text_pad_id=self.config.tts_pad_token_id,
         )
         self.steps_s: list[float] = []
-        """How long each step of the Talker took, of one row or more, since it was last cleared."""
+        """Durations of the Talker's steps, of one row or more, since the list was last cleared."""
 
-    def speak(self, texts: Sequence[str], frames: int, seed: int) -> tuple[Take, list[Wave]]:
-        """All of the texts come now, and each is spoken for so many frames.  Row i is drawn with `seed` + i."""
+    def speak(self, texts: Sequence[str], frames: int, seed: int) -> tuple[BatchTiming, list[Wave]]:
+        """Speaks all texts at once, each for that many frames.  Row i is sampled with `seed` + i."""
         wall_s, cpu_s = time.perf_counter(), time.process_time()
         waiting = [(text, published_sampling(self._sampling, seed + row)) for row, text in enumerate(texts)]
         done: list[_Request] = []
@@ -90,39 +92,39 @@ class Ours:
             while waiting and self._talker.free_slots:
                 active.append(self._join(*waiting.pop(0)))
                 done.append(active[-1])
-            self._advance(active, frames, began_s=wall_s)
+            self._run_step(active, frames, start_s=wall_s)
             for request in [request for request in active if self._talker.frames(request.slot) == frames]:
                 self._leave(request)
                 active.remove(request)
         wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
         waves = [np.concatenate(request.wave) for request in done]
         first_s = max(request.first_s or wall_s for request in done)
-        return Take(wall_s, cpu_s, first_s, sum(map(len, waves)) / SAMPLE_RATE_HZ), waves
+        return BatchTiming(wall_s, cpu_s, first_s, sum(map(len, waves)) / SAMPLE_RATE_HZ), waves
 
     def _join(self, text: str, sampling: CodeSampling) -> _Request:
         prompt = self._prompts.build(Speech(text, LANGUAGE, SPEAKER, text_first=True))
-        return _Request(self._talker.join(prompt, sampling), self.decoder.arena.acquire())
+        return _Request(self._talker.add_request(prompt, sampling), self.decoder.arena.acquire())
 
     def _leave(self, request: _Request) -> None:
         self._talker.release(request.slot)
         self.decoder.arena.release(request.decoder_slot)
 
-    def _advance(self, active: Sequence[_Request], frames: int, *, began_s: float) -> None:
-        """A chunk of prefill for whoever needs it, a frame for all others, and sound where a chunk of it is full."""
+    def _run_step(self, active: Sequence[_Request], frames: int, *, start_s: float) -> None:
+        """A chunk of prefill for new requests, a frame for all others, and audio for those with a full chunk."""
         talker = self._talker
-        if unread := [request.slot for request in active if talker.state(request.slot) is State.PREFILL]:
+        if unread := [request.slot for request in active if talker.state(request.slot) is SlotState.PREFILL]:
             talker.prefill(unread)
-        ready = [request for request in active if talker.state(request.slot) is State.READY]
+        ready = [request for request in active if talker.state(request.slot) is SlotState.READY]
         before_s = time.perf_counter()
         step = talker.step([request.slot for request in ready])
         self.steps_s.append(time.perf_counter() - before_s)
-        assert not any(step.ended), "this model cannot end by itself"
+        assert not any(step.ended), "a model with random weights never ends by itself"
         for request, codes in zip(ready, step.codes, strict=True):
             request.pending.append(codes)
         self._decode([request for request in ready if self._is_due(request, frames)])
         for request in ready:
             if request.wave and request.first_s is None:
-                request.first_s = time.perf_counter() - began_s
+                request.first_s = time.perf_counter() - start_s
 
     def _is_due(self, request: _Request, frames: int) -> bool:
         size = self._chunk if request.wave else self._first_frames
@@ -136,9 +138,6 @@ class Ours:
 
 
 def load_decoder(directory: Path, slots: int, device: torch.device) -> Code2Wav:
-    folder = directory / "speech_tokenizer"
-    config = read_json(folder / "config.json", CodecConfig).decoder_config
-    with Checkpoint(folder, device, torch.float32) as checkpoint:
-        state = checkpoint.take_all("decoder.")
-        checkpoint.take_all("encoder.")
-    return Code2Wav.from_state(config, state, device, slots)
+    codec = read_json(directory / CODEC_DIRECTORY / "config.json", CodecConfig)
+    weights, _encoder = load_codec(directory, read_config(directory), codec, device)
+    return Code2Wav(codec.decoder_config, weights, slots, device)

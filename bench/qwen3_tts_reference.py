@@ -1,6 +1,7 @@
-"""The reference implementation as a process that answers one JSON line with another; bench.qwen3_tts_vs_reference asks.
+"""Worker process with the reference implementation of Qwen3-TTS: one JSON line in, one JSON line out.
 
-Runs in an environment of its own (bench/qwen3_tts_goldens.py tells which), so nothing of ours is imported here.
+Used by bench.qwen3_tts_vs_reference.  It runs in an environment of its own (bench/qwen3_tts_goldens.py names the
+packages), so it imports nothing of this project.
 """
 
 import importlib.machinery
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
+UNUSED_MODULES = ("torchaudio", "torchaudio.compliance", "torchaudio.compliance.kaldi", "onnxruntime", "sox")
+"""Imported by the reference for a codec that is not used here."""
+
+
 class Model(Protocol):
-    """What is used of `qwen_tts.Qwen3TTSModel`."""
+    """The part of `qwen_tts.Qwen3TTSModel` that is used."""
 
     def generate_custom_voice(
         self, text: list[str], speaker: str, language: str, *, max_new_tokens: int
@@ -29,7 +34,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """`seed` starts the one generator that the reference draws from."""
+    """`seed` initialises the one random generator of the reference."""
 
     model: Model
     seed: Callable[[int], object]
@@ -38,13 +43,13 @@ class Worker:
     def answer(
         self, texts: list[str], speaker: str, language: str, frames: int, seed: int, wave: str
     ) -> dict[str, Any]:
-        """Wall and processor seconds of one call for all of the texts, and the samples of each.
+        """Wall and CPU seconds of one call for all texts, and the number of samples of each.
 
-        The first text's sound is put into the file `wave`, unless that is empty.
+        Writes the audio of the first text to the file `wave`, unless that is empty.
         """
         self.seed(seed)
         wall_s, cpu_s = time.perf_counter(), time.process_time()
-        # The last token that may be drawn never becomes a frame.
+        # The last token never becomes a frame.
         waves, _ = self.model.generate_custom_voice(texts, speaker, language, max_new_tokens=frames + 1)
         wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
         if wave:
@@ -53,14 +58,14 @@ class Worker:
 
 
 def serve(worker: Worker, requests: TextIO, answers: TextIO) -> None:
-    """Until the requests end."""
+    """Answers requests until the end of the input."""
     for line in requests:
         answers.write(json.dumps(worker.answer(**json.loads(line))) + "\n")
         answers.flush()
 
 
-def stand_in_for(*names: str) -> None:
-    """Empty modules for what the reference imports for its other codec, where they are not installed."""
+def provide_empty_modules(*names: str) -> None:
+    """Provides empty modules that the reference imports for another codec, unless they are installed."""
     installed = {root for name in names if importlib.util.find_spec(root := name.partition(".")[0])}
     for name in names:
         parent, _, child = name.rpartition(".")
@@ -76,10 +81,10 @@ def stand_in_for(*names: str) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     directory, threads, device, dtype = arguments
-    # The reference and its libraries print to the standard output, which is for answers.
+    # The reference and its libraries print to the standard output, which is reserved for answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    stand_in_for("torchaudio", "torchaudio.compliance", "torchaudio.compliance.kaldi", "onnxruntime", "sox")
+    provide_empty_modules(*UNUSED_MODULES)
     import numpy as np
     import torch
     import transformers

@@ -1,4 +1,4 @@
-"""A Qwen3-TTS of any size with random weights, in the published layout, for what only speed is asked of."""
+"""Qwen3-TTS checkpoints of any size with random weights, in the published layout, for measurements of speed."""
 
 import json
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class Size:
     codec_layers: int
     codec_channels: int
     predictor_hidden: int | None = None
-    """Where the code predictor's is not the Talker's."""
+    """Of the code predictor, if it differs from the Talker's."""
 
 
 SIZES = {
@@ -39,12 +39,12 @@ SIZES = {
     "0.6B": Size(1024, 28, 16, 8, 128, 5, 1024, 512, 8, 1536),
     "1.7B": Size(2048, 28, 16, 8, 128, 5, 1024, 512, 8, 1536, predictor_hidden=1024),
 }
-"""`half` and `quarter` divide the width and the depth of the 0.6B; only `0.6B` and `1.7B` have published shapes, but
-few words."""
+"""`half` and `quarter` divide the width and depth of the 0.6B.  `0.6B` and `1.7B` have the published shapes, but a
+small vocabulary."""
 
 
 def write_model(directory: Path, size: Size) -> None:
-    """Writes a CustomVoice model that never ends by itself, so that every request has the frames it is asked for."""
+    """Writes a CustomVoice model that never ends by itself, so that every request has all of its frames."""
     make_checkpoint.make_checkpoint(directory, make_checkpoint.RECIPES["custom_voice_small"])
     path = directory / "config.json"
     config = json.loads(path.read_text("utf-8"))
@@ -60,7 +60,7 @@ def write_model(directory: Path, size: Size) -> None:
     generator = torch.Generator().manual_seed(0)
     shapes = make_checkpoint.shapes(config)
     tensors = {name: _drawn(name, shape, generator) for name, shape in shapes.items()}
-    # A score of nought for the end, where fifty others are above it: it is never drawn.
+    # A score of zero for the end token, below that of fifty others: it is never drawn.
     tensors["talker.codec_head.weight"][make_checkpoint.EOS] = 0
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     _write_codec(directory / "speech_tokenizer", size)
@@ -84,7 +84,7 @@ def _drawn(name: str, shape: tuple[int, ...], generator: torch.Generator) -> tor
 
 
 def _write_codec(directory: Path, size: Size) -> None:
-    """The encoder is tiny: nothing here encodes."""
+    """The encoder is tiny, because it is not used."""
     directory.mkdir()
     decoder: Mapping[str, Any] = make_codec.DECODER | {
         "codebook_size": _CODES,

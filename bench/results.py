@@ -1,4 +1,4 @@
-"""What a bench has measured, as a file: a load's every request, or tables and plots; and under which conditions."""
+"""Benchmark results: load runs, tables, plots and bar charts, with the conditions of the measurement, as JSON."""
 
 import os
 import platform
@@ -16,6 +16,11 @@ import msgspec
 from bench.summary import THRESHOLD_S, Outcome, Summary, summarise
 
 ROOT = Path(__file__).parent.parent
+MAX_CUMULATIVE_POINTS = 300
+
+Point: TypeAlias = tuple[float, float]
+Value: TypeAlias = str | int | float | None
+"""An entry of a table.  None, infinity and NaN are shown as "-"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +30,15 @@ class Run:
     label: str
     outcomes: tuple[Outcome, ...]
     duration_s: float
-    """How long requests came."""
+    """How long requests arrived."""
     warm_up_s: float = 0.0
     threshold_s: float = THRESHOLD_S
     conditions: dict[str, str] = field(default_factory=dict)
-    """What it was measured with, by name, in the order in which it is shown."""
+    """What it was measured with, by name, in display order."""
 
     @property
     def counted(self) -> tuple[Outcome, ...]:
+        """The outcomes after the warm-up."""
         return tuple(outcome for outcome in self.outcomes if outcome.intended_s >= self.warm_up_s)
 
     def summary(self) -> Summary:
@@ -43,51 +49,57 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """What is written: the run, and its summary for whoever reads the file without us."""
+    """The written form of a run; the summary is for readers other than this program."""
 
     run: Run
     summary: Summary
-
-
-# -- What is no load run -----------------------------------------------------------------------------------------------
-
-Cell: TypeAlias = str | int | float | None
-"""None, and what is not a number, is shown as "-"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     title: str
     columns: tuple[str, ...]
-    """The first names the row.  Units stand here: "CPU, µs a message"."""
-    rows: tuple[tuple[Cell, ...], ...]
+    """The first column names the row.  Units are part of the heading: "CPU, µs per message"."""
+    rows: tuple[tuple[Value, ...], ...]
     note: str = ""
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):
-            raise ValueError(f"{self.title}: a row is not as long as the {len(self.columns)} columns")
+            raise ValueError(f"{self.title}: every row must have {len(self.columns)} values")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     name: str
-    points: tuple[tuple[float, float], ...]
+    points: tuple[Point, ...]
     dashed: bool = False
+    colour: int | None = None
+    """Index into the palette; by default the position in the plot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Lines over an axis; `x` and `y` are the axes' words, units in them."""
-
     title: str
     x: str
+    """Axis label, with the unit; so is `y`."""
     y: str
     lines: tuple[Line, ...]
     note: str = ""
     logarithmic: bool = False
-    """Of the x axis."""
+    """The x axis."""
+    milliseconds: bool = False
+    """The x axis is in milliseconds; its ticks show ms or s."""
+    percent: bool = False
+    """The y axis is a share from 0 to 1, shown in percent."""
+    steps: bool = False
+    """Each value is constant until the next point; the last one extends to the right edge."""
+    markers: bool = False
     names: tuple[str, ...] = ()
-    """What stands at x = 0, 1, 2, and so on, in the place of numbers."""
+    """Labels at x = 0, 1, 2, ... in place of numbers."""
+    marks: tuple[tuple[float, str], ...] = ()
+    """Vertical lines with a label."""
+    bands: tuple[tuple[float, float], ...] = ()
+    """Highlighted ranges of x."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +107,13 @@ class Bar:
     name: str
     value: float
     low: float | None = None
-    """With `high`: the range over rounds, drawn as a whisker."""
+    """With `high`: the range over rounds, drawn as an error bar."""
     high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Figures to be compared at a glance, all of one unit."""
+    """A bar chart of values of one unit."""
 
     title: str
     unit: str
@@ -111,16 +123,15 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a bench other than a load run has found."""
+    """The result of a benchmark that is not a load run."""
 
     bench: str
     """Its module: "bench.server_overhead"."""
     title: str
-    """The question, in words: "How many streams does one core carry?"."""
     conditions: dict[str, str]
-    """`conditions()`, and the configuration by name, in the order in which they are shown."""
+    """`conditions()` and the configuration by name, in display order."""
     headline: str = ""
-    """The answer, in a sentence."""
+    """The main finding in one sentence."""
     tables: tuple[Table, ...] = ()
     plots: tuple[Plot, ...] = ()
     bars: tuple[Bars, ...] = ()
@@ -128,40 +139,40 @@ class Result:
     """What a reader must know to judge the figures."""
 
 
-# -- As a file ---------------------------------------------------------------------------------------------------------
+def cumulative(values: Sequence[float]) -> tuple[Point, ...]:
+    """(value, share of values at or below it): every value, or `MAX_CUMULATIVE_POINTS` of them."""
+    ordered = sorted(values)
+    if not ordered:
+        return ()
+    last = len(ordered) - 1
+    count = min(len(ordered), MAX_CUMULATIVE_POINTS)
+    ranks = [round(number * last / max(1, count - 1)) for number in range(count)]
+    return ((ordered[0], 0.0), *((ordered[rank], (rank + 1) / len(ordered)) for rank in ranks))
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
 
 
 class _Kind(msgspec.Struct):
-    """What tells one kind of file from the other."""
+    """The field that distinguishes a `Result` from a `RunFile`."""
 
     bench: str | None = None
 
 
-def dumps(result: Run | Result) -> bytes:
-    """As JSON."""
-    written = RunFile(result, result.summary()) if isinstance(result, Run) else result
+def dumps(found: Sequence[Run | Result]) -> bytes:
+    """A JSON list."""
+    written = [RunFile(each, each.summary()) if isinstance(each, Run) else each for each in found]
     return msgspec.json.format(msgspec.json.encode(written), indent=1) + b"\n"
 
 
-def dumps_all(found: Sequence[Run | Result]) -> bytes:
-    """Several in one file, for `loads_any`."""
-    return b"[" + b",".join(map(dumps, found)) + b"]\n"
+def loads(data: bytes) -> tuple[Run | Result, ...]:
+    """Raises ValueError where the data is not a list of results."""
+    return tuple(map(_load, msgspec.json.decode(data, type=list[msgspec.Raw])))
 
 
-def loads(data: bytes | msgspec.Raw) -> Run:
-    """A load run from JSON.  Raises ValueError where it is none."""
-    return msgspec.json.decode(data, type=RunFile).run
-
-
-def loads_any(data: bytes) -> tuple[Run | Result, ...]:
-    """Whatever a bench has written, be it one thing or a list.  Raises ValueError where it is neither."""
-    is_list = data.lstrip().startswith(b"[")
-    return tuple(map(_loaded, msgspec.json.decode(data, type=list[msgspec.Raw]) if is_list else [data]))
-
-
-def _loaded(data: bytes | msgspec.Raw) -> Run | Result:
+def _load(data: msgspec.Raw) -> Run | Result:
     if msgspec.json.decode(data, type=_Kind).bench is None:
-        return loads(data)
+        return msgspec.json.decode(data, type=RunFile).run
     return msgspec.json.decode(data, type=Result)
 
 
@@ -169,7 +180,7 @@ def _loaded(data: bytes | msgspec.Raw) -> Run | Result:
 
 
 def conditions(program: str, arguments: Sequence[str] | None = None) -> dict[str, str]:
-    """Command, commit, hardware and date.  `arguments` are those of this process unless given."""
+    """Command, commit, hardware and date.  `arguments` default to those of this process."""
     return {
         "command": shlex.join(["python", "-m", program, *(sys.argv[1:] if arguments is None else arguments)]),
         "commit": commit(),

@@ -1,13 +1,12 @@
-"""The servers that `bench.server_overhead` compares: ours, bare aiohttp, and frames written by hand on asyncio streams.
+"""Servers of `bench.server_overhead`: ours, bare aiohttp, and hand-written frames on asyncio streams.
 
     python -m bench.server_overhead_servers --kind ours --format pcm --core 0
 
-All send the same packets at the same pace: a chunk of 80 ms to each listener every 80 ms, on the clock of when it is
-due, never of when the last one went.  It announces its port in the first line, answers each line on stdin by its
-processor time, memory and event-loop lag so far (a `Mark`), and ends with its stdin.
+All send the same packets at the same rate: a chunk of 80 ms to each listener every 80 ms, by the time at which it is
+due, independent of when the last one was sent.  The process prints its port in the first line, answers each line on
+stdin with its CPU time, memory and event-loop lag so far (a `Usage`), and ends when stdin is closed.
 """
 
-import argparse
 import asyncio
 import base64
 import hashlib
@@ -24,6 +23,8 @@ import numpy as np
 from aiohttp import web
 
 from bench.load import loop_factory
+from bench.options import make_parser
+from bench.stub_engine import StubEngine
 from realtime_tts.audio.encoder import make_encoder
 from realtime_tts.audio.format import AudioFormat, Encoding
 from realtime_tts.clock import Clock, MonotonicClock
@@ -31,11 +32,8 @@ from realtime_tts.engine.api import (
     AudioReady,
     EndStream,
     EngineCommand,
-    EngineStatus,
     EventSink,
-    ModelInfo,
     Samples,
-    Submit,
     SynthesisRequest,
 )
 from realtime_tts.engine.models import tone
@@ -47,36 +45,36 @@ KINDS = ("ours", "aiohttp", "raw")
 CHUNK_SAMPLES = tone.SAMPLES_PER_FRAME
 CHUNK_S = CHUNK_SAMPLES / tone.SAMPLE_RATE_HZ
 CHUNKS = 64
-"""Of sound made beforehand, over and over."""
+"""Of audio made beforehand and repeated."""
 MAX_LISTENERS = 16_000
 LAG_EVERY_S = 0.01
 WEBSOCKET_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 """RFC 6455, 1.3."""
 
 
-class Mark(msgspec.Struct, frozen=True):
-    """What the server has used until now."""
+class Usage(msgspec.Struct, frozen=True):
+    """The resources that the server has used so far."""
 
     at_s: float
     cpu_s: float
     waited_s: float
-    """In which it could have run, and others had its core; 0 where the system does not say."""
+    """Ready to run while another process used its core; 0 if the system does not report it."""
     rss_bytes: int | None
-    """None where the system does not say."""
+    """None if the system does not report it."""
     lags_s: tuple[float, ...]
-    """Of the event loop, sampled since the mark before."""
+    """Of the event loop, sampled since the previous answer."""
 
 
 def chunks() -> list[Samples]:
-    """What all listeners hear: the model's own sound, float32, `CHUNK_SAMPLES` each."""
-    text = "What a core can carry is told by what it sends, and by when. " * 4
-    sound = tone.render(SynthesisRequest("overhead", "overhead", text, "tone_low"))
-    whole = np.resize(sound, CHUNKS * CHUNK_SAMPLES)
+    """The audio of all listeners: speech of `tone`, float32, `CHUNK_SAMPLES` each."""
+    text = "The capacity of one core is the number of streams that it serves in time. " * 4
+    audio = tone.render(SynthesisRequest("overhead", "overhead", text, "tone_low"))
+    whole = np.resize(audio, CHUNKS * CHUNK_SAMPLES)
     return [np.asarray(piece, np.float32) for piece in whole.reshape(CHUNKS, CHUNK_SAMPLES)]
 
 
 def packets_of(encoding: Encoding) -> list[list[bytes]]:
-    """For each chunk, what goes on the wire: for Opus already encoded, since the bare senders know nothing of sound."""
+    """The encoded packets of each chunk: the minimal senders do not encode."""
     encoder = make_encoder(AudioFormat(encoding, tone.SAMPLE_RATE_HZ), tone.SAMPLE_RATE_HZ, streaming=True)
     return [[packet.data for packet in encoder.encode(chunk)] for chunk in chunks()]
 
@@ -84,13 +82,8 @@ def packets_of(encoding: Encoding) -> list[list[bytes]]:
 # -- Ours --------------------------------------------------------------------------------------------------------------
 
 
-class PacedEngine:
-    """An engine that costs nothing: the sound of each request is there, and comes at the pace at which it is heard.
-
-    It has no end: the listener leaves.
-    """
-
-    info: ModelInfo = tone.info()
+class RealtimeEngine(StubEngine):
+    """An engine without cost: audio made beforehand, sent at playback speed until the stream ends."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -98,37 +91,30 @@ class PacedEngine:
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def send(self, command: EngineCommand, sink: EventSink | None = None) -> None:
-        match command:
-            case Submit(request=request):
-                assert sink is not None
-                self._speak(request, sink)
-            case EndStream(stream_id=stream_id):
-                if timer := self._timers.pop(stream_id, None):
-                    timer.cancel()
+        super().send(command, sink)
+        if isinstance(command, EndStream) and (timer := self._timers.pop(command.stream_id, None)):
+            timer.cancel()
 
-    def _speak(self, request: SynthesisRequest, sink: EventSink) -> None:
-        sound = cycle(self._chunks)
+    def submit(self, request: SynthesisRequest, sink: EventSink) -> None:
+        audio = cycle(self._chunks)
         due_s = self._loop.time()
 
-        def speak() -> None:
+        def send_chunk() -> None:
             nonlocal due_s
             due_s += CHUNK_S
-            self._timers[request.stream_id] = self._loop.call_at(due_s, speak)
-            sink(AudioReady(request.request_id, next(sound)))
+            self._timers[request.stream_id] = self._loop.call_at(due_s, send_chunk)
+            sink(AudioReady(request.request_id, next(audio)))
 
-        speak()
-
-    def status(self) -> EngineStatus:
-        return EngineStatus(ready=True, reason="ready")
+        send_chunk()
 
 
 @asynccontextmanager
 async def ours(_encoding: Encoding) -> AsyncIterator[int]:
-    """The whole server but for its engine thread: connection limits, middlewares, session, encoder, metrics."""
+    """The complete server except for its engine thread: connection limits, middlewares, session, encoder, metrics."""
     clock, metrics = MonotonicClock(), Metrics()
     limits = ServerLimits(max_sessions=MAX_LISTENERS)
     server = Server(
-        {"tone": PacedEngine(asyncio.get_running_loop())},
+        {"tone": RealtimeEngine(asyncio.get_running_loop())},
         clock,
         limits,
         ServerOptions(observer=metrics, metrics_text=metrics.text),
@@ -142,11 +128,11 @@ async def ours(_encoding: Encoding) -> AsyncIterator[int]:
         lag.cancel()
 
 
-# -- To compare with ---------------------------------------------------------------------------------------------------
+# -- Minimal senders ---------------------------------------------------------------------------------------------------
 
 
-async def paced(packets: Sequence[Sequence[bytes]]) -> AsyncIterator[bytes]:
-    """Packets without end, each when it is due."""
+async def realtime(packets: Sequence[Sequence[bytes]]) -> AsyncIterator[bytes]:
+    """An endless sequence of packets, each at the time at which it is due."""
     loop = asyncio.get_running_loop()
     due_s = loop.time()
     for chunk in cycle(packets):
@@ -158,7 +144,7 @@ async def paced(packets: Sequence[Sequence[bytes]]) -> AsyncIterator[bytes]:
 
 @asynccontextmanager
 async def bare_aiohttp(encoding: Encoding) -> AsyncIterator[int]:
-    """The shortest sender that aiohttp allows."""
+    """The shortest possible sender with aiohttp."""
     packets = packets_of(encoding)
 
     async def stream(request: web.Request) -> web.WebSocketResponse:
@@ -166,10 +152,10 @@ async def bare_aiohttp(encoding: Encoding) -> AsyncIterator[int]:
         await websocket.prepare(request)
         await websocket.receive()
         try:
-            async for packet in paced(packets):
+            async for packet in realtime(packets):
                 await websocket.send_bytes(packet)
         except ConnectionError:
-            pass  # the listener has left
+            pass  # the listener has disconnected
         return websocket
 
     app = web.Application()
@@ -186,18 +172,18 @@ async def bare_aiohttp(encoding: Encoding) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def raw(encoding: Encoding) -> AsyncIterator[int]:
-    """What asyncio itself costs: each frame is made beforehand, and written as it is."""
+    """The cost of asyncio itself: each frame was made beforehand and is written unchanged."""
     frames = [[frame(packet) for packet in chunk] for chunk in packets_of(encoding)]
 
     async def stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             writer.write(upgraded(await reader.readuntil(b"\r\n\r\n")))
             await reader.read(1)
-            async for data in paced(frames):
+            async for data in realtime(frames):
                 writer.write(data)
                 await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the listener has left
+            pass  # the listener has disconnected
         finally:
             writer.close()
 
@@ -211,12 +197,12 @@ def frame(payload: bytes) -> bytes:
     size = len(payload)
     if size < 126:
         return bytes((0x82, size)) + payload
-    assert size < 1 << 16, "80 ms of sound are less"
+    assert size < 1 << 16, "80 ms of audio are shorter"
     return bytes((0x82, 126)) + size.to_bytes(2) + payload
 
 
 def upgraded(request: bytes) -> bytes:
-    """The answer to a WebSocket's opening request."""
+    """The response to the opening request of a WebSocket."""
     lines = (line.partition(b":") for line in request.split(b"\r\n"))
     key = next(value.strip() for name, _colon, value in lines if name.lower() == b"sec-websocket-key")
     accept = base64.b64encode(hashlib.sha1(key + WEBSOCKET_GUID).digest())
@@ -226,11 +212,11 @@ def upgraded(request: bytes) -> bytes:
     )
 
 
-# -- The process -------------------------------------------------------------------------------------------------------
+# -- Process -----------------------------------------------------------------------------------------------------------
 
 
 async def sample_lag(lags_s: list[float], clock: Clock) -> None:
-    """How late the loop comes to what is due, until cancelled."""
+    """Records how late the event loop runs a timer, until cancelled."""
     while True:
         due_s = clock.now_s() + LAG_EVERY_S
         await asyncio.sleep(LAG_EVERY_S)
@@ -253,10 +239,10 @@ async def serve(kind: str, encoding: Encoding) -> None:
 
     def answer() -> None:
         if not sys.stdin.readline():
-            os._exit(0)  # thousands of goodbyes are not what is measured
-        mark = Mark(clock.now_s(), time.process_time(), waited_s(), rss_bytes(), tuple(lags_s))
+            os._exit(0)  # closing thousands of connections is not measured
+        usage = Usage(clock.now_s(), time.process_time(), waited_s(), rss_bytes(), tuple(lags_s))
         lags_s.clear()
-        print(msgspec.json.encode(mark).decode(), flush=True)
+        print(msgspec.json.encode(usage).decode(), flush=True)
 
     async with {"ours": ours, "aiohttp": bare_aiohttp, "raw": raw}[kind](encoding) as port:
         loop.add_reader(sys.stdin, answer)
@@ -265,10 +251,10 @@ async def serve(kind: str, encoding: Encoding) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser("bench.server_overhead_servers", __doc__)
     parser.add_argument("--kind", choices=KINDS, required=True)
     parser.add_argument("--format", choices=("pcm", "opus"), default="pcm")
-    parser.add_argument("--core", type=int, help="the one core to run on (default: any)")
+    parser.add_argument("--core", type=int, help="run on this core only  [default: any]")
     args = parser.parse_args()
     if args.core is not None:
         os.sched_setaffinity(0, {args.core})

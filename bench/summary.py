@@ -1,15 +1,15 @@
-"""How did the listeners fare?  What became of each request, and the one table that all load tests print.
+"""Request outcomes of a load and their summary: continuity, delays, refusals and failures.
 
-Pure: the live load test and the simulator both build `Outcome`s with `judge`, and both print `table`.
+Pure: the live load test and the simulator both build an `Outcome` with `judge` and print `COLUMNS`.
 
-What counts how:
+Rules:
 
-- Delays count from the *intended* start, so a request that could only be sent late is late.
-- A refused request is counted apart: it is no fast answer, and no gap either.
-- A failed one is never continuous; neither is one that ended well but brought no audio, which counts as failed.
-- A stream of a single packet has no continuity to speak of: it is left out of underruns and of the share.
-- A stream that still speaks at the end counts with its deficit so far; one that still waits for its first packet counts
-  in TTFP with its wait so far.  To leave them out would show only those who were served well.
+- Delays count from the *intended* start, so a request that was sent late counts as late.
+- A refused request is counted separately: it is neither a fast response nor a gap.
+- A failed request is never continuous.  One that completed without audio counts as failed.
+- A stream of a single packet has no continuity: it is excluded from underruns and from the share.
+- An unfinished stream counts with its deficit so far.  An unfinished request without a first packet counts in TTFP with
+  its wait so far.  Without this, the figures would contain only the requests that were served well.
 """
 
 import math
@@ -20,9 +20,9 @@ from enum import StrEnum
 from realtime_tts.audio.playout import PlayoutLedger
 
 THRESHOLD_S = 0.1
-"""A listener does not mind a shorter gap; the field's target is p95 at or below it."""
-TELLING_WAIT_S = 2.0
-"""Someone who has waited for a shorter time when the test ends tells nothing about TTFP."""
+"""Listeners do not notice a shorter gap; the usual target is p95 at or below it."""
+MIN_UNFINISHED_WAIT_S = 2.0
+"""A shorter wait that the end of the test interrupts says nothing about TTFP."""
 
 
 class Status(StrEnum):
@@ -34,7 +34,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """`at_s` is when it came, from the start of the run."""
+    """`at_s` is its arrival, from the start of the run."""
 
     at_s: float
     duration_s: float
@@ -42,7 +42,7 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class ServerFigures:
-    """What the server said of the same utterance."""
+    """The server's own figures of the same utterance."""
 
     ttfp_s: float | None
     max_underrun_s: float
@@ -50,37 +50,33 @@ class ServerFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one request.  Times in seconds: `intended_s`, `sent_s`, `ended_s` from the start of the run."""
+    """The outcome of one request.  Times in seconds: `intended_s`, `sent_s`, `ended_s` from the start of the run."""
 
     intended_s: float
     ended_s: float
     status: Status
     reason: str = ""
-    """Why it was refused or failed, in plain words."""
+    """Why it was refused or failed."""
     sent_s: float | None = None
-    """When the text left the client; None where it never did."""
+    """When the client sent the text; None where it did not."""
     ttfp_s: float | None = None
     """From the intended start to the first packet."""
     ttfa_s: float | None = None
-    """From the intended start to the first audible sample, as the listener hears it."""
+    """From the intended start to the playback of the first audible sample."""
     audio_s: float = 0.0
     packets: int = 0
     underrun_count: int = 0
     max_underrun_s: float = 0.0
     rtf: float | None = None
-    """From the intended start to the last packet, a second of audio."""
+    """From the intended start to the last packet, per second of audio."""
     retry_after_s: float | None = None
     server: ServerFigures | None = None
     timeline: tuple[Packet, ...] = ()
     text: str = ""
 
     @property
-    def admitted(self) -> bool:
-        return self.status is not Status.REFUSED
-
-    @property
     def continuity_ok(self) -> bool | None:
-        """None where there is nothing to judge: refused, a single packet, or still waiting for the first."""
+        """None where it cannot be judged: refused, a single packet, or no packet yet."""
         return self.continuous_within(THRESHOLD_S)
 
     def continuous_within(self, threshold_s: float) -> bool | None:
@@ -89,7 +85,7 @@ class Outcome:
         if self.status is Status.REFUSED or self.packets == 0:
             return None
         if self.packets == 1 and self.max_underrun_s <= threshold_s:
-            return None  # a single packet, unless more should have followed and has not
+            return None  # a single packet, and no overdue one
         return self.max_underrun_s <= threshold_s
 
 
@@ -106,13 +102,13 @@ def judge(
     server: ServerFigures | None = None,
     text: str = "",
 ) -> Outcome:
-    """One request by what came of it, measured by `PlayoutLedger`."""
+    """The outcome of a request, measured with `PlayoutLedger`."""
     ledger = PlayoutLedger()
     for packet in timeline:
         ledger.record(arrived_at_s=packet.at_s, duration_s=packet.duration_s)
     report = ledger.report(started_at_s=intended_s)
     if status is Status.OK and not report.packets:
-        status, reason = Status.FAILED, "no audio came"
+        status, reason = Status.FAILED, "no audio received"
     waiting_s = max(0.0, -ledger.lead_s(ended_s)) if status is Status.UNFINISHED else 0.0
     return Outcome(
         intended_s=intended_s,
@@ -125,7 +121,7 @@ def judge(
         audio_s=report.audio_s,
         packets=report.packets,
         underrun_count=report.underrun_count + (waiting_s > 0),
-        # All stalls add up to the greatest deficit, so the one that still goes on adds to it.
+        # All stalls add up to the largest deficit, so the present one adds to it.
         max_underrun_s=report.max_underrun_s + waiting_s,
         rtf=(timeline[-1].at_s - intended_s) / report.audio_s if report.audio_s and status is Status.OK else None,
         retry_after_s=retry_after_s,
@@ -137,7 +133,7 @@ def judge(
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Seconds; None where there was nothing to measure."""
+    """In seconds; None without a value."""
 
     p50: float | None
     p95: float | None
@@ -152,24 +148,24 @@ class Summary:
     failed: int
     unfinished: int
     waiting: int
-    """Of the unfinished, those who had not heard anything yet."""
+    """Unfinished requests without any audio."""
     underrun_s: Percentiles
     ttfp_s: Percentiles
     ttfa_s: Percentiles
     judged: int
-    """Requests that are judged for continuity: what `ok_share` is a share of."""
+    """Requests with a continuity verdict: the base of `ok_share`."""
     ok_share: float | None
     rtf_median: float | None
     mean_speaking: float
-    """Listeners who were hearing speech at the same moment, on average over the run.
+    """Concurrent playbacks, on average over the run.
 
-    A closed loop does not wait until its speech was heard: there it is what the server could have kept speaking.
+    A closed loop does not wait for the end of playback: there it is how many streams the server could have sustained.
     """
     audio_s_per_s: float
-    """Seconds of audio delivered a second, over the whole run."""
+    """Seconds of audio delivered per second, over the whole run."""
     retry_after_s: Percentiles
     late_s: Percentiles
-    """From the intended start to the text being sent: connecting, and the test itself being late."""
+    """From the intended start to the sending of the text: connecting, and delays of the test itself."""
     ttfp_difference_s: Percentiles
     """|client - server|, both from the sending of the text."""
     underrun_difference_s: Percentiles
@@ -180,7 +176,7 @@ class Summary:
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:
-    """Linear between the two nearest ranks; None of nothing."""
+    """Linear between the two nearest ranks; None without values."""
     if not values:
         return None
     ordered = sorted(values)
@@ -202,9 +198,9 @@ def summarise(
     warm_up_s: float = 0.0,
     threshold_s: float = THRESHOLD_S,
 ) -> Summary:
-    """The figures of the requests that were intended at `warm_up_s` or later.
+    """The figures of the requests with an intended start at `warm_up_s` or later.
 
-    `duration_s` is how long requests came, which `mean_speaking` is a mean over; without it, until the last ended.
+    `mean_speaking` is a mean over `duration_s`, how long requests arrived; by default until the last one ended.
     """
     counted = [outcome for outcome in outcomes if outcome.intended_s >= warm_up_s]
     verdicts = [ok for outcome in counted if (ok := outcome.continuous_within(threshold_s)) is not None]
@@ -226,7 +222,7 @@ def summarise(
         judged=len(verdicts),
         ok_share=sum(verdicts) / len(verdicts) if verdicts else None,
         rtf_median=percentiles(outcome.rtf for outcome in counted).p50,
-        # From all, also those before the warm-up ended: they still speak while it is counted.
+        # Of all requests: those of the warm-up may still play after it.
         mean_speaking=_mean_speaking(outcomes, warm_up_s, end_s if duration_s is None else duration_s),
         audio_s_per_s=sum(outcome.audio_s for outcome in counted) / (end_s - warm_up_s) if end_s > warm_up_s else 0.0,
         retry_after_s=percentiles(outcome.retry_after_s for outcome in counted),
@@ -244,7 +240,7 @@ def _wait_s(outcome: Outcome) -> float | None:
     if outcome.ttfp_s is not None or outcome.status is not Status.UNFINISHED:
         return outcome.ttfp_s
     waited_s = outcome.ended_s - outcome.intended_s
-    return waited_s if waited_s >= TELLING_WAIT_S else None
+    return waited_s if waited_s >= MIN_UNFINISHED_WAIT_S else None
 
 
 def _ttfp_difference_s(outcome: Outcome) -> float | None:
@@ -260,14 +256,14 @@ def _mean_speaking(outcomes: Iterable[Outcome], from_s: float, to_s: float) -> f
     speaking_s = 0.0
     for outcome in outcomes:
         if outcome.ttfp_s is not None:
-            began_s = outcome.intended_s + outcome.ttfp_s
-            # The last of it is heard once all audio and all stalls are over.
-            over_s = began_s + outcome.audio_s + outcome.max_underrun_s
-            speaking_s += max(0.0, min(over_s, to_s) - max(began_s, from_s))
+            start_s = outcome.intended_s + outcome.ttfp_s
+            # Playback ends after all audio and all stalls.
+            playback_end_s = start_s + outcome.audio_s + outcome.max_underrun_s
+            speaking_s += max(0.0, min(playback_end_s, to_s) - max(start_s, from_s))
     return speaking_s / (to_s - from_s)
 
 
-# -- The table ---------------------------------------------------------------------------------------------------------
+# -- Columns -----------------------------------------------------------------------------------------------------------
 
 COLUMNS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("underrun p50/p95/p99 ms", lambda summary: _triple_ms(summary.underrun_s)),
@@ -280,23 +276,7 @@ COLUMNS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("speaking", lambda summary: f"{summary.mean_speaking:.1f}"),
     ("requests", lambda summary: str(summary.requests)),
 )
-"""Each column's head and how to fill it."""
-
-
-def cells(summary: Summary) -> list[str]:
-    return [fill(summary) for _head, fill in COLUMNS]
-
-
-def table(rows: Sequence[tuple[str, Summary]]) -> str:
-    """Rows of (what it was, its figures) as text, aligned, with a head."""
-    lines = [["", *(head for head, _fill in COLUMNS)], *([label, *cells(summary)] for label, summary in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join(
-        " | ".join(
-            [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))]
-        )
-        for line in lines
-    )
+"""The heading of each column, and the function of its values."""
 
 
 def ms(seconds: float | None) -> str:
@@ -314,5 +294,5 @@ def _triple_ms(values: Percentiles) -> str:
 def percent(share: float | None) -> str:
     if share is None:
         return "-"
-    # Never rounded up to a promise that was not kept: 99.96% is not 100%.
+    # Rounded down: 99.96% must not become 100%.
     return f"{math.floor(share * 1000 + 1e-9) / 10:g}%"

@@ -1,6 +1,6 @@
-"""What the listeners of a load test ask for: ordinary English sentences whose lengths are those of real speech.
+"""Texts of the load tests: ordinary English sentences with the lengths of real speech.
 
-The sentences are the project's own, in texts_en.txt, one a line.  Spoken at an ordinary pace they last 2 to 12 s, with
+The sentences are the project's own, one per line in texts_en.txt.  Spoken at an ordinary rate they last 2 to 12 s, with
 a median of 4.5 s and a long tail: close to lognormal.
 """
 
@@ -10,11 +10,11 @@ from random import Random
 SENTENCES = tuple((Path(__file__).parent / "texts_en.txt").read_text("utf-8").splitlines())
 
 FRAME_S = 0.08
-FRAMES_PER_CHARACTER = 0.8  # 15.6 characters a second, as the model `tone` speaks
+FRAMES_PER_CHARACTER = 0.8  # 15.6 characters per second, as the model `tone` speaks
 
 
 def spoken_s(text: str) -> float:
-    """How long one sentence lasts when it is spoken by `tone`; other voices come within a third of it."""
+    """The duration of one sentence spoken by `tone`; other voices are within a third of it."""
     return max(1, round(len(text) * FRAMES_PER_CHARACTER)) * FRAME_S
 
 

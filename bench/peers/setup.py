@@ -1,4 +1,4 @@
-"""Installs others' servers, in virtual environments of their own: nothing of them is a dependency of ours."""
+"""Installation of other servers in virtual environments of their own: none of them is a dependency of this project."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ class Recipe:
     """Of its virtual environment, which several servers may share."""
     packages: tuple[str, ...]
     alone: tuple[str, ...] = ()
-    """Installed last and without what they depend on; `packages` holds what of that is needed for English."""
+    """Installed last and without their dependencies; `packages` has those needed for English."""
     prepare: Callable[[Path], None] | None = None
     """Puts files into the directory."""
 
@@ -36,13 +36,13 @@ class Recipe:
         return done.exists() and done.read_text("utf-8") == self._mark
 
     def install(self, home: Path) -> None:
-        """Makes it anew.  Raises subprocess.CalledProcessError."""
+        """Replaces an existing environment.  Raises subprocess.CalledProcessError."""
         directory = home / self.name
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(directory)], check=True)
         for flags, packages in (((), self.packages), (("--no-deps",), self.alone)):
             if packages:
                 pip = [str(python_of(directory)), "-m", "pip", "install", "--disable-pip-version-check", "-q"]
-                # Progress and warnings belong with ours, on stderr: stdout is the table's.
+                # Progress and warnings go to stderr: stdout is for the table.
                 subprocess.run([*pip, *flags, *packages], check=True, stdout=sys.stderr)
         if self.prepare is not None:
             self.prepare(directory)
@@ -58,7 +58,7 @@ def peers_dir() -> Path:
 
 
 def kokoro_files(directory: Path) -> None:
-    """The embedded weights, and the voice that is compared, in the layout of kokoro-onnx, which its relatives read."""
+    """The embedded weights and the compared voice, in the layout of kokoro-onnx and servers derived from it."""
     find_weights().write_to(directory / KOKORO_MODEL)
     with (directory / KOKORO_VOICES).open("wb") as file:
         np.savez(file, af_heart=load_styles()["af_heart"].table.astype(np.float32)[:, None, :])

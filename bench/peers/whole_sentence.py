@@ -1,11 +1,11 @@
-"""A server that makes each sentence whole before it sends it, as the common Kokoro servers do: ours without streaming.
+"""Server that makes each sentence whole before sending it, like common Kokoro servers: ours without streaming.
 
     python -m bench.peers.whole_sentence --port 8880
 
-The weights, voices, pronunciation, sentence rules, onnxruntime settings and trimmed silence are our own server's, and
-the model is the uncut one, so that what is left to compare is the engine.  POST /v1/audio/speech takes `input` and
-answers with raw 16-bit PCM, chunked: a sentence at a time.  One sentence is computed at a time, for whoever asked
-first; all listeners at once on the same cores would only make every one of them later.
+The weights, voices, pronunciation, sentence rules, onnxruntime settings and trimmed silence are those of our server,
+and the model is the undivided one, so that only the engines differ.  POST /v1/audio/speech accepts `input` and answers
+with raw 16-bit PCM in HTTP chunks, one per sentence.  It computes one sentence at a time, in the order of the requests;
+computing several at once on the same cores would only delay all of them.
 """
 
 import argparse
@@ -17,18 +17,18 @@ import numpy as np
 import numpy.typing as npt
 from aiohttp import web
 
-from bench.take import AUDIBLE
+from bench.request_record import AUDIBLE
 from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.engine.models import tone
 from realtime_tts.text.splitter import SentenceSplitter
 
 SAMPLE_RATE_HZ = 24_000
 LEAD_IN_SAMPLES = 1200
-"""50 ms before the first sound, as our server keeps (engine/models/kokoro/frames.py)."""
+"""50 ms before the first audible sample, as our server keeps (engine/models/kokoro/frames.py)."""
 
 Samples = npt.NDArray[np.float32]
 Speak = Callable[[str], Samples]
-"""One sentence to all of its sound, in [-1, 1]."""
+"""Converts one sentence to all of its audio, in [-1, 1]."""
 
 
 def kokoro_voice(voice: str, threads: int) -> Speak:
@@ -70,13 +70,13 @@ def app(speak: Speak) -> web.Application:
     return application
 
 
-async def _speech(speak: Speak, turn: asyncio.Lock, request: web.Request) -> web.StreamResponse:
+async def _speech(speak: Speak, lock: asyncio.Lock, request: web.Request) -> web.StreamResponse:
     splitter = SentenceSplitter()
     text = str((await request.json())["input"])
     response = web.StreamResponse(headers={"Content-Type": "audio/pcm"})
     await response.prepare(request)
     for sentence in (*splitter.push(text), *splitter.finish()):
-        async with turn:  # asyncio's locks are fair: first come, first served
+        async with lock:  # asyncio's locks are fair: requests are served in order
             samples = await asyncio.to_thread(speak, sentence.text)
         await response.write(pcm16(samples))
     await response.write_eof()

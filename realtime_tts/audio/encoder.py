@@ -18,7 +18,7 @@ __all__ = ["Encoder", "Packet", "make_encoder"]
 
 
 class Codec(Protocol):
-    """One format, one sentence, at the wire's rate.  Takes any floats: each codec makes them `playable` itself."""
+    """One format, one sentence, at the wire's rate.  Any floats are valid: each codec makes them `playable`."""
 
     pre_skip_samples: int
 

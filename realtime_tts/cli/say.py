@@ -1,135 +1,81 @@
-"""`realtime-tts say`: sends text as it comes, writes sound as it comes, and tells how the listener would have fared."""
+"""Command `say`: speaks a text into a file, through a running server or an engine of its own."""
 
 import asyncio
-import codecs
-import os
-import sys
-import wave
-from collections.abc import AsyncIterator, Callable
-from contextlib import contextmanager
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from realtime_tts.audio.format import AudioFormat, Encoding
-from realtime_tts.audio.playout import ContinuityReport, PlayoutLedger
-from realtime_tts.client import Audio, ClientSession, connect
-from realtime_tts.clock import MonotonicClock
+import msgspec
+import typer
+
+from realtime_tts.cli.options import MODEL_SETTINGS, with_settings
+from realtime_tts.cli.terminal import print_status, run
+from realtime_tts.config.load import Resolved
+from realtime_tts.config.schema import MetricsSection, ModelSection, ServerConfig, ServerSection
 from realtime_tts.errors import RealtimeTTSError
-from realtime_tts.frontends.native.messages import AudioDone, AudioStart, ServerError, ServerWarning, SessionDone
 
-STDIO = "-"
-
-
-class SayFailed(RealtimeTTSError):
-    """What was asked for was not said, or not all of it."""
-
-    code = "say_failed"
+DEFAULT_URL = "http://127.0.0.1:8000"
 
 
-async def text_source(text: str) -> AsyncIterator[str]:
-    """The text itself, or for `-` standard input in whatever pieces it comes."""
-    if text != STDIO:
-        yield text
-        return
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    while data := await asyncio.to_thread(os.read, sys.stdin.fileno(), 4096):
-        yield decoder.decode(data)
-    yield decoder.decode(b"", final=True)
+@with_settings(*MODEL_SETTINGS)
+def say(
+    resolved: Resolved,
+    text: Annotated[str, typer.Argument(help="Text to speak; - reads standard input while it is written.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="A .wav file; - writes raw 16-bit mono PCM to standard output.")
+    ] = Path("speech.wav"),
+    voice: Annotated[str | None, typer.Option(help="See `realtime-tts voices`.  [default: the model's]")] = None,
+    speed: Annotated[float, typer.Option(min=0.25, max=4.0, help="1.0 is the normal speed of the voice.")] = 1.0,
+    sample_rate: Annotated[int | None, typer.Option(help="8000 to 48000 Hz.  [default: the model's]")] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(help=f"A running server.  [default: {DEFAULT_URL} if it runs, else an engine in this process]"),
+    ] = None,
+) -> None:
+    """Speak a text into a file while the text arrives:  llm "Tell me a story" | realtime-tts say - -o - | aplay ..."""
+    config: dict[str, Any] = {"voice": voice, "speed": speed, "sample_rate": sample_rate}
+    run(_say(text, output, config, url, resolved.config.model))
 
 
-async def speak(
-    url: str, pieces: AsyncIterator[str], output: Path, config: dict[str, Any], tell: Callable[[str], None]
-) -> str:
-    """Speaks one utterance into `output`; gives a line that sums it up.
+async def _say(text: str, output: Path, config: dict[str, Any], url: str | None, model: ModelSection) -> None:
+    from realtime_tts.cli.speak import speak, text_source  # imports a WebSocket client, which `--help` does not need
 
-    Raises `SayFailed` where the server refuses, a sentence fails or no sound comes, and what `connect` raises.
-    """
-    clock = MonotonicClock()
-    ledger = PlayoutLedger()
-    wishes = {name: value for name, value in config.items() if value is not None}
-    async with connect(url, **wishes) as session:
-        started_s = clock.now_s()
-        sending = asyncio.create_task(_send(session, pieces))
-        failures: list[str] = []
-        server: SessionDone | None = None
-        rtf_wall_s = 0.0
-        try:
-            with _writer(output) as write:
-                async for event in session.utterance():
-                    match event:
-                        case AudioStart():
-                            tell(f"  {event.sentence_text}")
-                        case Audio():
-                            now_s = clock.now_s()
-                            audio_format = AudioFormat(Encoding.PCM, event.start.sample_rate)
-                            duration_s = audio_format.seconds(audio_format.samples_in(len(event.data)))
-                            ledger.record(arrived_at_s=now_s, duration_s=duration_s)
-                            write(event.data, audio_format)
-                        case AudioDone(metrics=metrics, duration_ms=duration_ms):
-                            rtf_wall_s += (metrics.rtf or 0.0) * duration_ms / 1000
-                        case ServerWarning(message=message):
-                            tell(f"  ({message})")
-                        case ServerError(message=message, sentence_index=None):
-                            raise SayFailed(message)
-                        case ServerError(message=message):
-                            failures.append(message)
-                            tell(f"  Error: {message}")
-                        case SessionDone():
-                            server = event
-        finally:
-            sending.cancel()
-    report = ledger.report(started_at_s=started_s)
-    if failures:
-        raise SayFailed(f"not everything could be spoken (failed: {len(failures)}); the last: {failures[-1]}")
-    if not report.packets:
-        raise SayFailed("there was nothing to speak in this text")
-    return _summary(report, server, rtf_wall_s, output)
+    async with _server(url, model) as base_url:
+        summary = await speak(base_url, text_source(text), output, config, print_status)
+    print_status(summary)
 
 
-async def _send(session: ClientSession, pieces: AsyncIterator[str]) -> None:
-    async for piece in pieces:
-        # The protocol takes any slice; this only keeps a long text within what one message may hold.
-        for start in range(0, len(piece), 16_384):
-            await session.send_text(piece[start : start + 16_384])
-    await session.done()
+@asynccontextmanager
+async def _server(url: str | None, model: ModelSection) -> AsyncIterator[str]:
+    """The server at `url`, else the one at the default address, else one of our own until the end of the block."""
+    if url is not None:
+        yield url
+    elif await asyncio.to_thread(_is_ready, DEFAULT_URL):
+        print_status(f"Using the server at {DEFAULT_URL}")
+        yield DEFAULT_URL
+    else:
+        print_status(f"No server at {DEFAULT_URL}: the model is loaded in this process")
+        from realtime_tts.cli.build import serving
+
+        config = ServerConfig(server=ServerSection(port=0), model=model, metrics=MetricsSection(enabled=False))
+        async with serving(config, print_status) as (own_url, _server):
+            yield own_url
 
 
-@contextmanager
-def _writer(output: Path) -> Any:
-    """A function that appends 16-bit PCM to `output`: raw to standard output, else as a wav file."""
-    if str(output) == STDIO:
-
-        def to_stdout(data: bytes, _audio_format: AudioFormat) -> None:
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-
-        yield to_stdout
-        return
-    file: wave.Wave_write | None = None
+def _is_ready(url: str) -> bool:
     try:
-
-        def to_file(data: bytes, audio_format: AudioFormat) -> None:
-            nonlocal file
-            if file is None:
-                file = wave.open(str(output), "wb")  # noqa: SIM115 - opened with the first sound, closed below
-                file.setnchannels(audio_format.channels)
-                file.setsampwidth(audio_format.bytes_per_sample)
-                file.setframerate(audio_format.sample_rate_hz)
-            file.writeframes(data)
-
-        yield to_file
-    finally:
-        if file is not None:
-            file.close()
+        return bool(get_json(f"{url}/readyz")["ready"])
+    except (RealtimeTTSError, KeyError, TypeError):
+        return False
 
 
-def _summary(report: ContinuityReport, server: SessionDone | None, wall_s: float, output: Path) -> str:
-    gaps = f"{report.underrun_count} gap{'' if report.underrun_count == 1 else 's'}"
-    first = "" if report.ttfp_s is None else f" · first sound after {report.ttfp_s * 1000:.0f} ms"
-    if server is not None and server.continuity.ttfa_ms is not None:
-        first += f" (audible after {server.continuity.ttfa_ms:.0f} ms)"
-    where = "standard output" if str(output) == STDIO else str(output)
-    return (
-        f"{report.audio_s:.2f} s of speech in {where}{first} · RTF {wall_s / report.audio_s:.2f}"
-        f" · {gaps} (worst {report.max_underrun_s * 1000:.0f} ms)"
-    )
+def get_json(url: str) -> Any:
+    """Blocks.  Raises `RealtimeTTSError`."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            return msgspec.json.decode(response.read())
+    except (OSError, msgspec.DecodeError) as error:
+        raise RealtimeTTSError(f"no answer from {url}: {error}") from None

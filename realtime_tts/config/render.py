@@ -1,40 +1,36 @@
-"""The configuration in words: a table of what is set and by whom, and a file that explains every setting."""
+"""Configuration as text: a table of values and origins, and a commented file of all settings."""
 
+import textwrap
 from operator import attrgetter
 
 import msgspec
 
-from realtime_tts.config.schema import DEFAULT, Resolved, Secret, ServerConfig, Setting, settings
+from realtime_tts.config.load import DEFAULT, Resolved
+from realtime_tts.config.schema import Secret, settings
 
 
 def table(resolved: Resolved) -> str:
-    """Every setting with its value and where that came from, one a line; secrets are not shown."""
-    rows = [(each.path, _shown(each, resolved.config), resolved.origins[each.path]) for each in settings().values()]
+    """One line per setting: its path, its value and the origin of the value.  Secrets are not shown."""
+    rows = [(path, toml_value(attrgetter(path)(resolved.config)), resolved.origins[path]) for path in settings()]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     return "\n".join(f"{path:<{widths[0]}} = {value:<{min(widths[1], 40)}}  # {origin}" for path, value, origin in rows)
 
 
 def template(resolved: Resolved) -> str:
-    """A configuration file with every setting and what it means.  Those at their default stand in comments."""
-    lines = ["# The configuration of realtime-tts.  Every setting is here; those in comments are at their default."]
-    section = ""
-    for each in settings().values():
-        if each.section != section:
-            section = each.section
+    """A configuration file with the description of every setting.  Settings at their default are comments."""
+    lines = ["# Configuration of realtime-tts.  It has every setting; those at their default are comments."]
+    for path, setting in settings().items():
+        section, _, name = path.partition(".")
+        if f"[{section}]" not in lines:
             lines += ["", f"[{section}]"]
-        if each.what:
-            lines += [f"# {each.what}"]
-        is_set = resolved.origins[each.path] != DEFAULT and not each.secret
-        lines += [f"{'' if is_set else '# '}{each.name} = {_shown(each, resolved.config)}"]
+        value = attrgetter(path)(resolved.config)
+        is_set = resolved.origins[path] != DEFAULT and not isinstance(value, Secret)
+        lines += textwrap.wrap(setting.description, 110, initial_indent="# ", subsequent_indent="# ")
+        lines.append(f"{'' if is_set else '# '}{name} = {toml_value(value)}")
     return "\n".join(lines) + "\n"
 
 
-def _shown(setting: Setting, config: ServerConfig) -> str:
-    value = attrgetter(setting.path)(config)
-    return '"***"' if isinstance(value, Secret) else _toml(value)
-
-
-def _toml(value: object) -> str:
+def toml_value(value: object) -> str:
     match value:
         case None:
             return '"none"'
@@ -42,11 +38,11 @@ def _toml(value: object) -> str:
             return "true" if value else "false"
         case int() | float():
             return repr(value)
-        case tuple() | list():
-            return f"[{', '.join(map(_toml, value))}]"
+        case tuple():
+            return f"[{', '.join(map(toml_value, value))}]"
         case dict():
-            pairs = (f"{_toml(name)} = {_toml(each)}" for name, each in value.items())
+            pairs = (f"{toml_value(name)} = {toml_value(each)}" for name, each in value.items())
             return f"{{ {', '.join(pairs)} }}" if value else "{}"
-        case _:
-            # JSON's strings are TOML's, but for one character.
+        case _:  # a path, or a secret, whose text is ***
+            # A JSON string is a TOML string, except for one character.
             return msgspec.json.encode(str(value)).decode().replace("\x7f", "\\u007f")

@@ -1,40 +1,24 @@
-"""What an operator may set, and where each value came from: the only reader of configuration files and environment.
-
-A flag goes before an environment variable, that before the file, and that before the default.  Nothing is guessed:
-what is unknown or of the wrong type is refused, with the name of where it stands.
-"""
+"""Configuration schema: every setting with its type, bounds, default, description and flag."""
 
 import ast
-import difflib
+import contextlib
 import inspect
-import math
-import os
-import tomllib
-import types
-from collections.abc import Callable, Iterable, Mapping
+import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, get_origin, get_type_hints
 
-import msgspec
+from msgspec import Meta
 
 from realtime_tts.engine.config import EngineConfig
-from realtime_tts.errors import OperatorError
+from realtime_tts.engine.scheduling.policy import SCHEDULERS
 from realtime_tts.session.limits import SessionLimits
 
 PREFIX = "REALTIME_TTS_"
-CONFIG_VARIABLE = "REALTIME_TTS_CONFIG"
-DEFAULT = "default"
-MAY_BE_ZERO = frozenset({"sentences_ahead"})
 
 Scalar: TypeAlias = bool | int | float | str
-
-
-class InvalidSetting(OperatorError):
-    """A setting that is unknown, of the wrong type or out of range.  Names the place, and never a secret's value."""
-
-    code = "invalid_setting"
 
 
 class Secret:
@@ -51,96 +35,102 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and other._value == self._value
 
-    def __hash__(self) -> int:
-        return hash(self._value)
-
     def __repr__(self) -> str:
-        return "Secret(***)"
+        return "***"
 
 
-# -- The sections.  The sentence under a field is what the commented template says of it. ------------------------------
+# -- Sections.  The sentence under a field is its description in `--help` and in the configuration file. --------------
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSection:
     host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 for all, which needs keys (section auth)."""
-    port: int = 8000
-    """0 takes a free one."""
-    max_sessions: int = 512
-    """Connections at once; one more gets 503.  How many may speak at once is for admission to say."""
+    """Address to listen on.  0.0.0.0 is every address of this machine; it needs API keys or allow_public."""
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 8000
+    """Port to listen on.  0 selects a free port."""
+    max_sessions: Annotated[int, Meta(ge=1)] = 512
+    """Limit of open sessions.  Further ones are refused with status 503."""
     tls_cert: Path | None = None
-    """Certificate chain (PEM).  With it the server speaks https and wss."""
+    """Certificate chain (PEM) for https and wss.  [default: no TLS]"""
     tls_key: Path | None = None
-    """Its private key (PEM)."""
+    """Private key of the certificate (PEM)."""
     origins: tuple[str, ...] = ()
-    """Web pages that may connect beside our own, such as "https://app.example.com"."""
+    """Origins of web pages that may connect, such as "https://app.example.com".  The demo page always may."""
     hosts: tuple[str, ...] = ()
-    """Names by which clients call this server; others are refused.  Empty on a public address: all are let in."""
+    """Host names of this server; requests for others are refused.  If empty on a public address, all are allowed."""
     allow_public: bool = False
-    """Listen beyond this machine without keys."""
+    """Accept connections from other machines without API keys."""
     drain_s: float = 30.0
-    """After SIGTERM: how long what has begun may go on."""
+    """Seconds after SIGTERM in which open sessions may finish."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.port <= 65_535:
-            raise ValueError(f"port must be 0 to 65535, got {self.port}")
-        if self.max_sessions < 1:
-            raise ValueError(f"max_sessions must be at least 1, got {self.max_sessions}")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("tls_cert and tls_key go together")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSection:
-    name: str = "kokoro"
-    """kokoro speaks English; tone only makes test tones; or the directory of a Qwen3-TTS checkpoint, or its hub id."""
-    threads: int | None = None
-    """Threads that compute speech.  Left out: the cores of this machine."""
+    name: tuple[str, ...] = ("kokoro",)
+    """kokoro (English), tone (test tones), or the directory or Hugging Face id of a Qwen3-TTS checkpoint.  The first
+    model is the default one."""
+    threads: Annotated[int, Meta(ge=1)] | None = None
+    """CPU threads of each model.  [default: the cores of this machine]"""
     dir: Path | None = None
-    """Your own weights, in place of the embedded ones."""
+    """Directory of your own weights for the model.  [default: the embedded weights]"""
     options: dict[str, Scalar] = field(default_factory=dict)
-    """More options of the model, by name."""
+    """NAME=VALUE sets an option of every model that has it, MODEL.NAME=VALUE that of one model."""
 
     def __post_init__(self) -> None:
-        if self.threads is not None and self.threads < 1:
-            raise ValueError(f"threads must be at least 1, got {self.threads}")
+        if not self.name:
+            raise ValueError("name must have at least one model")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSection(EngineConfig):
+    compare: tuple[str, ...] = ()
+    """Further scheduler for the first model, for comparison, such as policy_c.  Each is an engine of its own,
+    MODEL@SCHEDULER, and loads the model again: about 350 MB for kokoro.  With Qwen3-TTS on a GPU also set the model's
+    option slots, or the first engine takes all of its memory."""
+
+    def __post_init__(self) -> None:
+        EngineConfig.__post_init__(self)  # `super()` does not work in a class with slots before Python 3.14
+        others = [name for name in SCHEDULERS if name != self.scheduler]
+        if len(set(others) & set(self.compare)) < len(self.compare):
+            raise ValueError(f"compare may name {', '.join(others)}, each once; got {', '.join(self.compare)}")
 
 
 @dataclass(frozen=True, slots=True)
 class AuthSection:
     key_file: Path | None = None
-    """The keys that are let in, hashed, one a line: `realtime-tts key NAME` prints such a line."""
+    """File of API keys, one line per key as printed by `realtime-tts key`.  [default: no authentication]"""
     keys: Secret | None = None
-    """The same in plain, as "name=key,name=key": for an environment variable.  A file is better."""
-    token_ttl_s: float = 60.0
-    """How long a browser's single-use token is good for."""
+    """API keys in plain text, as "name=key,name=key", for an environment variable.  A key file is safer."""
+    token_ttl_s: Annotated[float, Meta(gt=0)] = 60.0
+    """Seconds until a browser's single-use token expires."""
 
     def __post_init__(self) -> None:
         if self.key_file is not None and self.keys is not None:
             raise ValueError("key_file and keys exclude each other")
-        if self.token_ttl_s == 0:
-            raise ValueError("token_ttl_s must be positive")
 
 
 @dataclass(frozen=True, slots=True)
 class HttpSection:
     voices_dir: Path | None = None
-    """Where uploaded voices are kept.  Left out: no uploads."""
+    """Directory of uploaded voices.  [default: uploads are disabled]"""
     voice_aliases: dict[str, str] = field(default_factory=dict)
-    """Other names of voices over HTTP, such as OpenAI's: alloy = "af_heart"."""
+    """Additional names of voices over HTTP, such as OpenAI's: alloy = "af_heart"."""
     allow_ref_audio_urls: bool = False
-    """Whether `ref_audio` may be an https URL, never to a private address."""
+    """Allow https URLs in `ref_audio`.  Private addresses are always refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggingSection:
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """debug, info, warning or error."""
+    """Lowest level that is logged: debug, info, warning or error."""
     format: Literal["console", "json"] = "console"
-    """console, or json: one object a line."""
+    """Format of a log line: console for people, json for machines."""
     log_text: bool = False
-    """Show what is spoken, and what errors say of it, in the log.  For finding faults only."""
+    """Log the text that is spoken, and the messages of errors.  For debugging only: users' text is private."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,22 +142,20 @@ class MetricsSection:
 @dataclass(frozen=True, slots=True)
 class TracingSection:
     endpoint: str | None = None
-    """OTLP over HTTP, such as "http://collector:4318/v1/traces".  Needs the extra `tracing`.  Left out: no traces."""
-    sample_ratio: float = 1.0
+    """OTLP endpoint, such as "http://collector:4318/v1/traces".  Requires the extra `tracing`.  [default: no traces]"""
+    sample_ratio: Annotated[float, Meta(ge=0, le=1)] = 1.0
     """Share of sentences that are traced, 0 to 1."""
 
     def __post_init__(self) -> None:
         if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
             raise ValueError("endpoint must be an http or https URL")
-        if not 0 <= self.sample_ratio <= 1:
-            raise ValueError(f"sample_ratio must be 0 to 1, got {self.sample_ratio}")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
     server: ServerSection = field(default_factory=ServerSection)
     model: ModelSection = field(default_factory=ModelSection)
-    engine: EngineConfig = field(default_factory=EngineConfig)
+    engine: EngineSection = field(default_factory=EngineSection)
     session: SessionLimits = field(default_factory=SessionLimits)
     auth: AuthSection = field(default_factory=AuthSection)
     http: HttpSection = field(default_factory=HttpSection)
@@ -176,236 +164,74 @@ class ServerConfig:
     tracing: TracingSection = field(default_factory=TracingSection)
 
 
-SECTIONS: dict[str, type] = get_type_hints(ServerConfig)
+SECTIONS: Mapping[str, type] = get_type_hints(ServerConfig)
+FLAGS = {
+    "server.host": "--host",
+    "server.port": "--port",
+    "model.name": "--model",
+    "model.threads": "--threads",
+    "model.dir": "--model-dir",
+    "model.options": "--set",
+    "server.max_sessions": "--max-sessions",
+    "engine.max_wait_s": "--max-wait",
+    "engine.scheduler": "--scheduler",
+    "engine.compare": "--compare",
+    "auth.key_file": "--key-file",
+    "server.tls_cert": "--tls-cert",
+    "server.tls_key": "--tls-key",
+    "server.allow_public": "--allow-public",
+    "server.drain_s": "--drain",
+    "logging.level": "--log-level",
+    "logging.format": "--log-format",
+}
+"""The settings that are also flags of the command line, in the order of `--help`."""
+
+
+# -- One setting -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One name that may be set."""
-
-    section: str
-    name: str
+    path: str
+    """`section.name`"""
     kind: Any
-    """Its type, as annotated."""
-    what: str
-
-    @property
-    def path(self) -> str:
-        return f"{self.section}.{self.name}"
+    """Its type, with the bounds."""
+    default: object
+    description: str
 
     @property
     def variable(self) -> str:
-        return f"{PREFIX}{self.section}_{self.name}".upper()
+        return f"{PREFIX}{self.path.replace('.', '_')}".upper()
 
     @property
-    def secret(self) -> bool:
-        return Secret in get_args(self.kind)
+    def is_list(self) -> bool:
+        return get_origin(self.kind) is tuple
+
+    @property
+    def is_table(self) -> bool:
+        return get_origin(self.kind) is dict
 
 
 @cache
 def settings() -> Mapping[str, Setting]:
-    """All of them, by their path `section.name`, in order."""
+    """All settings by their path, in order."""
     found = {}
     for section, kind in SECTIONS.items():
-        hints, docs = get_type_hints(kind), _field_docs(kind)
+        kinds, defaults, descriptions = get_type_hints(kind, include_extras=True), kind(), _descriptions(kind)
         for each in fields(kind):
-            setting = Setting(section, each.name, hints[each.name], docs.get(each.name, ""))
-            found[setting.path] = setting
+            path, default = f"{section}.{each.name}", getattr(defaults, each.name)
+            found[path] = Setting(path, kinds[each.name], default, descriptions.get(each.name, ""))
     return found
 
 
-def _field_docs(kind: type) -> dict[str, str]:
-    """The strings that stand under a dataclass' fields; none where its source is not at hand."""
-    try:
-        body = ast.parse(inspect.getsource(kind)).body[0]
-    except (OSError, IndentationError):
-        return {}
-    assert isinstance(body, ast.ClassDef)
-    docs = {}
-    for named, below in zip(body.body, body.body[1:], strict=False):
-        if isinstance(named, ast.AnnAssign) and isinstance(named.target, ast.Name) and isinstance(below, ast.Expr):
-            docs[named.target.id] = " ".join(str(ast.literal_eval(below.value)).split())
-    return docs
-
-
-# -- Where values come from --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A value as somebody gave it."""
-
-    value: object
-    origin: str
-    folder: Path
-    """What a relative path is relative to."""
-    in_words: bool = False
-    """Whether it is text that still has to be read as a number, a list, ..."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    config: ServerConfig
-    origins: Mapping[str, str]
-    """By path: `default`, or where the value was set."""
-    unused: tuple[str, ...] = ()
-    """Environment variables with our prefix that set nothing."""
-
-
-def load(config_file: Path | None = None, flags: Mapping[str, tuple[str, object]] | None = None) -> Resolved:
-    """Reads this process' environment, and the file that is named by the flag `--config` or by REALTIME_TTS_CONFIG.
-
-    `flags`: `section.name` -> (the flag, its value).  Raises `InvalidSetting`.
-    """
-    return resolve(config_file=config_file, environment=os.environ, flags=flags or {})
-
-
-def resolve(
-    *, config_file: Path | None, environment: Mapping[str, str], flags: Mapping[str, tuple[str, object]]
-) -> Resolved:
-    if config_file is None and environment.get(CONFIG_VARIABLE):
-        config_file = Path(environment[CONFIG_VARIABLE])
-    given = {} if config_file is None else _from_file(config_file)
-    from_environment, unused = _from_environment(environment)
-    given |= from_environment
-    given |= {path: Given(value, f"flag {flag}", Path()) for path, (flag, value) in flags.items()}
-    sections = {section: _section(section, kind, given) for section, kind in SECTIONS.items()}
-    origins = {path: given[path].origin if path in given else DEFAULT for path in settings()}
-    return Resolved(ServerConfig(**sections), origins, unused)
-
-
-def _from_file(path: Path) -> dict[str, Given]:
-    try:
-        tables = tomllib.loads(path.read_text("utf-8-sig"))
-    except OSError as error:
-        raise InvalidSetting(f"{path} cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise InvalidSetting(f"{path} is not UTF-8") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InvalidSetting(f"{path} is not TOML: {error}") from None
-    given = {}
-    for section, table in tables.items():
-        if section not in SECTIONS:
-            raise InvalidSetting(f"{path}: there is no section [{section}]{_instead(section, SECTIONS)}")
-        if not isinstance(table, dict):
-            raise InvalidSetting(f"{path}: {section} is a section: write [{section}], and its settings below")
-        for name, value in table.items():
-            if f"{section}.{name}" not in settings():
-                names = [each.name for each in settings().values() if each.section == section]
-                raise InvalidSetting(f"{path}: there is no setting {name} in [{section}]{_instead(name, names)}")
-            given[f"{section}.{name}"] = Given(value, f"{path}: {section}.{name}", path.parent)
-    return given
-
-
-def _from_environment(environment: Mapping[str, str]) -> tuple[dict[str, Given], tuple[str, ...]]:
-    """What is set, and what looks like ours and is not.  An empty variable sets nothing.
-
-    Unknown ones are only refused where they begin like a section: an orchestrator sets others by itself, such as
-    REALTIME_TTS_SERVICE_HOST for a service called realtime-tts.
-    """
-    variables = {each.variable: each.path for each in settings().values()}
-    given, unused = {}, []
-    for name in sorted(environment):
-        if not name.startswith(PREFIX) or name == CONFIG_VARIABLE or not environment[name]:
-            continue
-        if name in variables:
-            given[variables[name]] = Given(environment[name], f"environment {name}", Path(), in_words=True)
-        elif name.removeprefix(PREFIX).split("_")[0].lower() in SECTIONS:
-            raise InvalidSetting(f"environment: there is no setting {name}{_instead(name, variables)}")
-        else:
-            unused.append(name)
-    return given, tuple(unused)
-
-
-def _instead(wrong: str, allowed: Iterable[str]) -> str:
-    allowed = list(allowed)
-    near = difflib.get_close_matches(wrong, allowed, 1)
-    meant = f"; did you mean {near[0]}?  " if near else "; "
-    # The whole environment is too long a list to be of use.
-    return meant + (f"There are {', '.join(allowed)}" if len(allowed) < 20 else "See `realtime-tts config`")
-
-
-# -- From what was given to typed values -------------------------------------------------------------------------------
-
-
-def _section(section: str, kind: type, given: Mapping[str, Given]) -> Any:
-    mine = [each for each in settings().values() if each.section == section and each.path in given]
-    values = {each.name: _value(each, given[each.path]) for each in mine}
-    build: Callable[..., Any] = kind
-    try:
-        return build(**values)
-    except ValueError as error:
-        places = ", ".join(given[each.path].origin for each in mine)
-        raise InvalidSetting(f"[{section}] {error} (set by {places})") from None
-
-
-def _value(setting: Setting, given: Given) -> object:
-    raw = given.value
-    if isinstance(raw, str) and not _is_text(raw):
-        raise InvalidSetting(f"{given.origin}: not UTF-8")
-    if given.in_words:
-        assert isinstance(raw, str)
-        raw = _read_words(setting.kind, raw.strip(), given.origin)
-    if isinstance(raw, str) and raw.lower() == "none" and types.NoneType in get_args(setting.kind):
-        return None
-    decode = partial(_decode_own_type, given.folder)
-    try:
-        value = msgspec.convert(raw, setting.kind, strict=not given.in_words, dec_hook=decode)
-    except msgspec.ValidationError as error:
-        raise InvalidSetting(f"{given.origin}: {error}") from None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        _check_number(setting, value, given.origin)
-    return value
-
-
-def _is_text(value: str) -> bool:
-    """Not so for the bytes of an environment that are no UTF-8."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _check_number(setting: Setting, value: float, origin: str) -> None:
-    if not math.isfinite(value) or value < 0:
-        raise InvalidSetting(f"{origin}: must be a finite number that is not negative, got {value}")
-    if setting.section == "session" and value == 0 and setting.name not in MAY_BE_ZERO:
-        raise InvalidSetting(f"{origin}: must be positive")
-
-
-def _read_words(kind: Any, words: str, origin: str) -> object:
-    """Lists as `a,b`, options as `name=value,name=value`; the rest is for msgspec to read."""
-    if get_origin(kind) is tuple:
-        return [part.strip() for part in words.split(",") if part.strip()]
-    if get_origin(kind) is dict:
-        return options_in_words(words.split(","), origin)
-    return words
-
-
-def options_in_words(pairs: Iterable[str], origin: str) -> dict[str, Scalar]:
-    """NAME=VALUE each; numbers, true and false are read as such.  Raises `InvalidSetting`."""
-    options: dict[str, Scalar] = {}
-    for pair in pairs:
-        name, equals, value = (part.strip() for part in pair.partition("="))
-        if not equals or not name:
-            raise InvalidSetting(f"{origin}: {pair!r} is not NAME=VALUE")
-        try:
-            options[name] = msgspec.json.decode(value, type=bool | int | float)
-        except msgspec.DecodeError:
-            options[name] = value
-    return options
-
-
-def _decode_own_type(folder: Path, kind: type, value: object) -> object:
-    if not isinstance(value, str):
-        raise TypeError(f"Expected `str`, got `{type(value).__name__}`")
-    if kind is Secret:
-        return Secret(value)
-    assert kind is Path, kind
-    if not value or "\0" in value:
-        raise ValueError("Expected a path")
-    try:
-        return folder / Path(value).expanduser()
-    except RuntimeError:
-        raise ValueError("No such user's home") from None
+def _descriptions(kind: type) -> dict[str, str]:
+    """The strings under the fields of a dataclass and of its bases.  Empty if the source code is not available."""
+    found = {}
+    for base in reversed(kind.__mro__[:-1]):
+        with contextlib.suppress(OSError):
+            (definition,) = ast.parse(inspect.getsource(base)).body
+            assert isinstance(definition, ast.ClassDef)
+            for named, below in itertools.pairwise(definition.body):
+                if isinstance(named, ast.AnnAssign) and isinstance(below, ast.Expr):
+                    found[ast.unparse(named.target)] = " ".join(str(ast.literal_eval(below.value)).split())
+    return found

@@ -1,5 +1,8 @@
-"""The engine's interface: commands, events and the handle.  Frozen, serialisable values: they cross threads and
-processes, so no time in them is a point of anybody's clock."""
+"""The engine's interface: commands, events and the handle.
+
+Commands and events are frozen, serialisable values that cross threads and processes.  Every time in them is relative,
+so that two processes need no common clock.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +28,7 @@ class Voice:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What a loaded model can do.  A session checks a client's wishes against it before any request is made."""
+    """What a loaded model can do.  A session checks a client's settings against it before it makes a request."""
 
     name: str
     sample_rate_hz: int
@@ -33,24 +36,24 @@ class ModelInfo:
     voices: tuple[Voice, ...]
     default_voice: str | None
     reads_ahead: bool = False
-    """Whether it speaks the beginning of a sentence whose end has not come yet."""
+    """Whether it speaks the beginning of a sentence whose end has not arrived yet."""
     languages: tuple[str, ...] = ()
-    """Primary BCP-47 subtags that it speaks beside those of its voices."""
+    """Primary BCP-47 subtags that it speaks in addition to those of its voices."""
     fields: frozenset[str] = frozenset()
-    """The optional fields of `session.config` that it honours, by their names on the wire: speed, seed, temperature,
+    """The optional fields of `session.config` that it supports, by their names on the wire: speed, seed, temperature,
     top_k, top_p, repetition_penalty, max_new_tokens, instructions, ref_audio, ref_text, x_vector_only_mode,
     speaker_embedding, word_timestamps, and pronunciations where it reads IPA."""
     ipa_symbols: frozenset[str] = frozenset()
-    """What may stand in the IPA of a pronunciation, where it reads IPA."""
+    """Symbols that the IPA of a pronunciation may have, where it reads IPA."""
     task_type: str | None = None
-    """What a model of several kinds was trained for: CustomVoice, VoiceDesign or Base."""
+    """For a model with variants, what this one was trained for: CustomVoice, VoiceDesign or Base."""
     silent_frames: int = 0
-    """The first frames of a request, which may be silence that the model was trained to begin with: those that prove so
-    are not played."""
+    """The number of leading frames that may be silence, because the model was trained to begin with it: those that are
+    silent are not played."""
 
     def __post_init__(self) -> None:
         if self.silent_frames and "word_timestamps" in self.fields:
-            raise ValueError("the times of words count from the first sample, so none may be left out before them")
+            raise ValueError("word times count from the first sample, so silent_frames excludes word_timestamps")
         if self.default_voice is not None and self.default_voice not in self.voice_names:
             raise ValueError(f"the default voice {self.default_voice!r} is not one of the model's voices")
 
@@ -66,10 +69,10 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a model draws its codes.  None leaves a value to the model."""
+    """How a model samples its codes.  None leaves a value to the model."""
 
     seed: int | None = None
-    """The same seed, text and voice give the same sound, whatever else runs."""
+    """The same seed, text and voice give the same audio, independent of other requests."""
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
@@ -79,13 +82,13 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A recording whose voice is to be used.  `key` is a digest of its content, for whoever keeps what it computes."""
+    """A recording whose voice is used.  `key` is a digest of its content, under which results may be cached."""
 
     key: str
     samples: Samples
     sample_rate_hz: int
     text: str | None = None
-    """What is said in it."""
+    """Its transcript."""
     x_vector_only: bool = False
 
 
@@ -93,9 +96,9 @@ class Reference:
 class SynthesisRequest:
     """One sentence handed to the engine.
 
-    `stream_id` names the listener: requests of one stream share a playout clock, and are heard in the order in which
-    they are submitted.  Those of one `utterance_index` are heard without a pause: once the first has a place, the
-    others need none of their own.
+    `stream_id` names the listener: requests of one stream share a playout clock, and are played in the order in which
+    they are submitted.  Those of one `utterance_index` are played without a pause: once the first is admitted, the
+    others are too.
     """
 
     request_id: str
@@ -105,16 +108,16 @@ class SynthesisRequest:
     speed: float = 1.0
     utterance_index: int = 0
     streamed: bool = True
-    """False where nothing is sent before all is made, such as a whole file: then its sound may pile up unsent."""
+    """False where nothing is sent before all is made, such as a whole file: then unsent audio has no limit."""
     initial_codec_chunk_frames: int | None = None
     """Overrides the dynamic initial chunk."""
     text_complete: bool = True
-    """False while more of the text is to come, by `EngineHandle.extend`: for models that read ahead."""
+    """False while more of the text follows, by `Extend`: for models that read ahead."""
     language: str | None = None
     """A primary BCP-47 subtag; None leaves it to the model or the voice."""
     sampling: Sampling = Sampling()
     pronunciations: tuple[tuple[str, str], ...] = ()
-    """Words of `text` and their IPA, for models whose `fields` name `pronunciations`."""
+    """Words of `text` and their IPA, for models whose `fields` have `pronunciations`."""
     instructions: str | None = None
     reference: Reference | None = None
     speaker_embedding: tuple[float, ...] | None = None
@@ -176,14 +179,14 @@ EngineCommand: TypeAlias = Submit | Extend | Cancel | AudioSent | PlayoutEnd | E
 class FinishReason(StrEnum):
     COMPLETE = "complete"
     TRUNCATED = "truncated"
-    """All that was made has been sent, but the model did not come to the end of the text."""
+    """All audio that was made is in events, but the model did not come to the end of the text."""
     CANCELLED = "cancelled"
     ERROR = "error"
 
 
 @dataclass(frozen=True, slots=True)
 class SynthesisMetrics:
-    """How one request went, seen from the engine."""
+    """Times and sizes of one request, measured by the engine."""
 
     queue_s: float
     """From submission to the first stage's first launch."""
@@ -210,8 +213,8 @@ class AudioReady:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """When a word is heard.  `[start, end)` are its characters in the request's text; times count from its first
-    sample."""
+    """The time of a word.  `[start, end)` are its characters in the request's text; times count from the request's
+    first sample."""
 
     start: int
     end: int
@@ -221,15 +224,23 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class WordsReady:
-    """The next words of a request, in order; they come before the sound that they belong to."""
+    """The next words of a request, in order; they come before the audio that they belong to."""
 
     request_id: str
     words: tuple[Word, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class TextReady:
+    """The next text of a request that a Thinker answers, in order; it comes before the audio that speaks it."""
+
+    request_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class RequestFinished:
-    """The last event of every request, exactly once, however it ended."""
+    """The last event of every request, exactly once, for every kind of end."""
 
     request_id: str
     reason: FinishReason
@@ -238,27 +249,27 @@ class RequestFinished:
     error: RealtimeTTSError | None = None
 
 
-EngineEvent: TypeAlias = AudioReady | WordsReady | RequestFinished
+EngineEvent: TypeAlias = AudioReady | WordsReady | TextReady | RequestFinished
 EventSink: TypeAlias = Callable[[EngineEvent], None]
 
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """`ready` is what /readyz answers; `reason` says in plain words why not."""
+    """`ready` is what /readyz answers; `reason` says why it is not ready."""
 
     ready: bool
     reason: str
     active_requests: int = 0
     waiting_requests: int = 0
-    """Of those, the ones that wait for a place."""
-    places: int | None = None
-    """How many listeners admission reckons with now; None where it lets everybody in."""
+    """Of those, the ones that wait for admission."""
+    capacity: int | None = None
+    """Listeners that are admitted at once, at present; None where all are."""
     costs: PipelineCosts | None = None
-    """What steps cost, as fitted to those that were measured."""
+    """What launches cost, fitted to those that were measured."""
 
 
 class EngineHandle(Protocol):
-    """An engine as its callers see it: in this process, in another, or on another machine."""
+    """The engine's interface to its callers: in this process, in another, or on another machine."""
 
     @property
     def info(self) -> ModelInfo: ...

@@ -1,4 +1,4 @@
-"""What an operator may set about the engine.  The defaults need no tuning."""
+"""Engine settings for operators.  The defaults need no tuning."""
 
 from dataclasses import dataclass
 
@@ -8,33 +8,27 @@ from realtime_tts.engine.scheduling.policy import SCHEDULERS
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
     scheduler: str = "deadline"
-    """The way of scheduling: a name of `policy.SCHEDULERS`.  All but the default are there to be compared with."""
-    compare: tuple[str, ...] = ()
-    """Others offered at once, for comparison, such as ["policy_c"]: an engine each, which loads the model again."""
+    """Scheduling policy.  round_robin, policy_c, bounded_window and edf_only are for comparison."""
     max_wait_s: float | None = 0.5
-    """A listener who would wait longer for a place is refused at once; None never refuses, but lets them queue."""
+    """Seconds that a new listener may wait for capacity; if the wait would be longer, the request is refused at once.
+    -1 never refuses."""
     max_requests: int = 1024
-    """Requests held at once, speaking and waiting, whatever the scheduler; one more is refused as `overloaded`."""
-    max_unrouted_s: float = 10.0
-    """Sound of one request that may wait to be sent: a client who does not read stops its own generation."""
+    """Requests in the engine at once, running and waiting, with any scheduler; one more is refused as `overloaded`."""
+    max_unsent_s: float = 10.0
+    """Audio of one request that may wait to be sent: a client who does not read stops its own generation."""
     first_audio_target_s: float = 0.25
-    """An unstarted listener's deadline: this long after its first sentence arrived."""
+    """The deadline of a listener without audio: this long after its first sentence arrived."""
     stage_timeout_s: float = 30.0
-    """A batch that takes longer is given up: its lane counts as stuck until it comes back."""
+    """A batch that takes longer fails its requests: its lane counts as stuck until the batch comes back."""
 
     def __post_init__(self) -> None:
         if self.scheduler not in SCHEDULERS:
             raise ValueError(f"scheduler must be one of {', '.join(SCHEDULERS)}, got {self.scheduler!r}")
-        names = (self.scheduler, *self.compare)
-        if unknown := [name for name in self.compare if name not in SCHEDULERS]:
-            raise ValueError(f"compare may name {', '.join(SCHEDULERS)}, got {unknown[0]!r}")
-        if len(set(names)) != len(names):
-            raise ValueError(f"compare must name others than scheduler, each once: got {', '.join(names)}")
         if self.max_wait_s is not None and self.max_wait_s < 0:
             raise ValueError(f"max_wait_s cannot be negative, got {self.max_wait_s}")
         if self.max_requests < 1:
             raise ValueError(f"max_requests must be at least 1, got {self.max_requests}")
         if self.first_audio_target_s < 0:
             raise ValueError(f"first_audio_target_s cannot be negative, got {self.first_audio_target_s}")
-        if self.max_unrouted_s <= 0 or self.stage_timeout_s <= 0:
-            raise ValueError("max_unrouted_s and stage_timeout_s must be positive")
+        if self.max_unsent_s <= 0 or self.stage_timeout_s <= 0:
+            raise ValueError("max_unsent_s and stage_timeout_s must be positive")

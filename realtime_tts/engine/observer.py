@@ -4,22 +4,22 @@ from functools import partial
 from typing import Protocol
 
 from realtime_tts.engine.api import EngineCommand, EngineEvent, EngineHandle, EngineStatus, EventSink, ModelInfo
-from realtime_tts.engine.executors.thread import Launch
+from realtime_tts.engine.executor import Launch
 
 
 class EngineObserver(Protocol):
     """Called on the engine's thread, between two batches: must be quick, and must not raise."""
 
     def on_batch(self, launch: Launch, seconds: float, queue_depth: int) -> None:
-        """A batch has come back, well or ill, after `seconds`.
+        """A batch came back, completed or failed, after `seconds`.
 
         `queue_depth`: the requests that had work for its stage when it was launched, and no room in it.  At the first
-        stage these are also the ones that waited for a place.
+        stage these include the ones that waited for admission.
         """
         ...
 
     def on_idle(self) -> None:
-        """The last request has left: nothing waits any more."""
+        """The last request has ended: nothing waits."""
         ...
 
 
@@ -30,7 +30,7 @@ class NoEngineObserver:
 
 
 class EngineObservers:
-    """Several as one, told in order."""
+    """Several observers as one, called in order."""
 
     def __init__(self, *observers: EngineObserver) -> None:
         self._observers = observers

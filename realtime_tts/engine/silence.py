@@ -1,4 +1,4 @@
-"""How much of a request's beginning is silence, which nobody need wait through?"""
+"""Leading silence of a request, which is not played."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,69 +1,96 @@
-"""What the engine remembers of one request and of one listener.  Owned by the engine thread alone."""
+"""State of one request and of one listener.  Owned by the engine thread alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from realtime_tts.engine.api import FinishReason, SynthesisMetrics, SynthesisRequest
-from realtime_tts.engine.stage import Frames
+from realtime_tts.engine.stage import Payload, join_arrays
 
 
-class FrameBuffer:
-    """A stage's output for one request: frames in order, of which those no longer needed are dropped."""
+class PayloadBuffer:
+    """A stage's output for one request: rows in order, of which those no longer needed are dropped."""
 
-    def __init__(self) -> None:
-        self._blocks: list[Frames] = []
+    __slots__ = ("_blocks", "_dropped", "_join", "count")
+
+    def __init__(self, join: Callable[[Sequence[Payload]], Payload] = join_arrays) -> None:
+        self._join = join
+        self._blocks: list[Payload] = []
         self._dropped = 0
         self.count = 0
-        """Frames ever appended, so also the index of the next one."""
+        """Rows ever appended, so also the index of the next one."""
 
-    def append(self, block: Frames) -> None:
+    def append(self, block: Payload) -> None:
         if len(block):
             self._blocks.append(block)
             self.count += len(block)
 
-    def slice(self, start: int, end: int) -> Frames:
-        """Frames `[start, end)`; they must exist and not have been dropped."""
+    def slice(self, start: int, end: int) -> Payload:
+        """Rows `[start, end)`; they must exist and not have been dropped."""
         assert self._dropped <= start < end <= self.count, f"[{start}, {end}) of [{self._dropped}, {self.count})"
         if len(self._blocks) > 1:
-            self._blocks = [np.concatenate(self._blocks)]
+            self._blocks = [self._join(self._blocks)]
         return self._blocks[0][start - self._dropped : end - self._dropped]
 
     def drop_before(self, start: int) -> None:
         while self._blocks and self._dropped + len(self._blocks[0]) <= start:
             self._dropped += len(self._blocks.pop(0))
 
+    def emptied(self) -> "PayloadBuffer":
+        """A new one for the same kind of payload."""
+        return PayloadBuffer(self._join)
+
 
 @dataclass(slots=True)
 class StageProgress:
     """How far one request is in one stage."""
 
-    output: FrameBuffer = field(default_factory=FrameBuffer)
+    output: PayloadBuffer = field(default_factory=PayloadBuffer)
     consumed: int = 0
-    """Upstream frames handed to it."""
-    opened: bool = False
+    """Rows of the stage before that it got."""
+    input_complete: bool = False
+    """Whether it knows that no more rows follow."""
+    lane: str | None = None
+    """Where it began, and stays; None before it began, and after its state was released."""
     in_flight: bool = False
     finished: bool = False
+    starved: bool = False
+    """It waits for more input."""
+    retry: bool = False
+    """It restarts with its next batch."""
+    handoff: object | None = None
+    """What the next stage must know."""
+
+    @property
+    def opened(self) -> bool:
+        """Whether the stage keeps something for this request."""
+        return self.lane is not None
+
+    def restart(self) -> None:
+        """Forgets all that the stage gave; it gets all of its input again."""
+        self.output = self.output.emptied()
+        self.consumed = 0
+        self.input_complete = self.starved = False
+        self.handoff = None
+        self.retry = True
 
 
 @dataclass(slots=True)
 class Stream:
-    """A listener: the playout clock that its sentences share, and those not yet wholly heard of, in order."""
+    """A listener: the playout clock that its sentences share, and those whose audio is not yet all sent, in order."""
 
     stream_id: str
     playout_end_s: float | None = None
-    """When it runs dry, by the audio that was routed to it.  None before the first."""
+    """When it runs dry, by the audio that was sent to it.  None before the first."""
     requests: list["RequestState"] = field(default_factory=list)
-    """Those that still run, and those that have ended but are not yet wholly routed."""
+    """Those that still run, and those that have ended with unsent audio."""
 
     utterance_index: int | None = None
-    """The utterance that was let in last."""
+    """The utterance that was admitted last."""
 
-    def has_place(self, utterance_index: int, now_s: float) -> bool:
+    def is_admitted(self, utterance_index: int, now_s: float) -> bool:
         """Whether this utterance has begun: its next sentence then needs no admission.
 
-        Another utterance does, also of one who speaks: else those who never stop would keep all others waiting.
+        Another utterance does, also of a listener who plays: otherwise those who never stop would block all others.
         """
         if utterance_index != self.utterance_index:
             return False
@@ -72,7 +99,7 @@ class Stream:
         return any(request.admitted for request in self.requests)
 
     def waiting(self, utterance_index: int) -> Iterator["RequestState"]:
-        """Its sentences of this utterance that have no place yet."""
+        """Its sentences of this utterance that wait for admission."""
         for state in self.requests:
             if not state.admitted and state.ended is None and state.request.utterance_index == utterance_index:
                 yield state
@@ -90,17 +117,13 @@ class RequestState:
     served_s: float = 0.0
     """When its last chunk was launched, or when it was submitted."""
     initial_frames: int | None = None
-    """The first chunk's size, once it was cut."""
+    """The size of the first chunk, once it was launched."""
     chunks: int = 0
     samples_out: int = 0
-    samples_routed: int = 0
+    samples_sent: int = 0
     samples_withheld: int = 0
-    """Silence at its beginning that is not played."""
+    """Leading silence that is not played."""
     truncated: bool = False
-    starved: bool = False
-    """Its first stage waits for more of its text."""
-    retry: bool = False
-    """Its first stage is to begin anew."""
     ended: FinishReason | None = None
 
     @property
@@ -117,13 +140,25 @@ class RequestState:
         return self.stages[-2]
 
     @property
+    def pending_frames(self) -> int:
+        """Frames that wait to be decoded."""
+        return self.source.output.count - self.decoder.consumed
+
+    @property
     def in_flight(self) -> bool:
         return any(stage.in_flight for stage in self.stages)
 
     @property
-    def samples_unrouted(self) -> int:
-        """Sound that is made, and waits to be sent."""
-        return self.samples_out - self.samples_routed
+    def decoded(self) -> bool:
+        """Whether all stages have given all that they will give."""
+        if self.decoder.consumed < self.source.output.count:
+            return False
+        return all(stage.finished for stage in self.stages[:-1])
+
+    @property
+    def samples_unsent(self) -> int:
+        """Audio that is made, and waits to be sent."""
+        return self.samples_out - self.samples_sent
 
     def metrics(self, now_s: float, sample_rate_hz: int) -> SynthesisMetrics:
         started_s = now_s if self.started_s is None else self.started_s
@@ -139,22 +174,22 @@ class RequestState:
 def deadline_s(
     state: RequestState, *, first_audio_target_s: float, samples_per_frame: int, sample_rate_hz: int
 ) -> float:
-    """When the listener will want the next sound of this request.
+    """When the listener will need the next audio of this request.
 
-    That is when the routed audio ends, plus whatever is to be heard before: the rest of the sentences ahead of it,
-    and its own audio that waits for its turn.  Only routed audio moves the clock: an engine that counted what it had
-    generated fell from 95% to 44% of streams in time (design notes, vLLM-Omni's experience).
+    That is when the sent audio ends, plus the audio that plays before: the rest of the sentences ahead of it, and its
+    own audio that waits to be sent.  Only sent audio moves the clock: an engine that counted what it had generated fell
+    from 95% to 44% of streams in time (design notes, vLLM-Omni's experience).
     """
     stream = state.stream
     head = stream.requests[0]
     start_s = head.submitted_s + first_audio_target_s
     if stream.playout_end_s is not None:
-        start_s = stream.playout_end_s if head.samples_routed else max(stream.playout_end_s, start_s)
-    samples_before = state.samples_unrouted
+        start_s = stream.playout_end_s if head.samples_sent else max(stream.playout_end_s, start_s)
+    samples_before = state.samples_unsent
     for other in stream.requests:
         if other is state:
             break
         made = other.source.output.count * samples_per_frame - other.samples_withheld
         known = made if other.ended is None else other.samples_out
-        samples_before += max(0, known - other.samples_routed)
+        samples_before += max(0, known - other.samples_sent)
     return start_s + samples_before / sample_rate_hz

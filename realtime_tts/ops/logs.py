@@ -1,4 +1,4 @@
-"""What the log may say: lines for people or for machines, with the session they are about, and nothing private."""
+"""Logging: lines for people or for machines, with the session id, without secrets and without users' text."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,6 @@ import copy
 import logging
 import sys
 import traceback
-from collections.abc import Iterator
 from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
@@ -21,21 +20,21 @@ ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 SECRET_FIELDS = frozenset(
     {"key", "keys", "api_key", "token", "tokens", "authorization", "password", "secret", "cookie"}
 )
-"""Never shown, whatever the settings."""
+"""Fields that are never shown."""
 TEXT_FIELDS = frozenset(
     {"text", "input", "sentence", "sentence_text", "text_spoken", "text_remaining", "ref_text", "ref_audio"}
     | {"instructions", "pronunciations", "message_text", "data", "body"}
 )
-"""Shown only where the operator wants it: what people say is theirs."""
+"""Fields with users' text, shown only if the operator sets `log_text`."""
 WITHHELD = "(withheld)"
 TRUSTED = frozenset({"realtime_tts", "aiohttp", "asyncio", "opentelemetry"})
-"""Whose messages are known to quote nobody.  Of all others, such as what reads a text, we cannot know."""
+"""Loggers whose messages contain no users' text.  The messages of other packages, which process text, may."""
 PLAIN = (str, bool, int, float)
 MAX_CHAIN = 10
-"""Causes of causes that are told."""
+"""Limit of the exceptions in one traceback that are shown."""
 
 _session_id: ContextVar[str | None] = ContextVar("session_id", default=None)
-# All that a terminal or a line-based reader would obey.
+# Characters that a terminal or a line-based reader interprets.
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))} | {
     0x2028: "\\u2028",
     0x2029: "\\u2029",
@@ -43,24 +42,14 @@ _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))}
 
 
 def bind_session(session_id: str) -> None:
-    """From here on, every line of this task, and of the tasks that it starts, carries `session_id`."""
+    """Adds `session_id` to every further line of this task and of the tasks that it starts."""
     _session_id.set(session_id)
-
-
-@contextlib.contextmanager
-def session_bound(session_id: str) -> Iterator[None]:
-    """The same for one block: for callbacks, which run in nobody's task."""
-    token = _session_id.set(session_id)
-    try:
-        yield
-    finally:
-        _session_id.reset(token)
 
 
 def configure(
     *, level: str = "info", json: bool = False, log_text: bool = False, stream: TextIO | None = None
 ) -> logging.Handler:
-    """Takes over all logging of this process, through the standard library's root logger."""
+    """Configures all logging of this process, through the standard library's root logger."""
     import structlog
 
     stream = stream or sys.stderr
@@ -85,7 +74,7 @@ def configure(
 
 
 def watch_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """asyncio's own reports put an exception's text into their message; these go by the same rules as all."""
+    """Replaces asyncio's reports, whose messages contain the texts of exceptions."""
     loop.set_exception_handler(_report_loop_error)
 
 
@@ -97,7 +86,7 @@ def _report_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]
 
 
 class PrivateHandler(logging.StreamHandler[TextIO]):
-    """Keeps out of messages what their arguments would bring in."""
+    """Removes private text from messages and from their arguments."""
 
     def __init__(self, stream: TextIO, log_text: bool) -> None:
         super().__init__(stream)
@@ -113,15 +102,15 @@ class PrivateHandler(logging.StreamHandler[TextIO]):
         super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """The standard library's would print the arguments."""
+        """Reports a line that failed; the standard library would print its arguments."""
         error = sys.exc_info()[1]
-        with contextlib.suppress(OSError, ValueError):  # there is nowhere left to say it
+        with contextlib.suppress(OSError, ValueError):  # the stream itself may be closed
             place = f"{record.pathname}, line {record.lineno}"
             self.stream.write(f"a line of the log could not be written ({type(error).__name__}): {place}\n")
 
 
 class _Privacy:
-    """Drops fields that hold secrets or text, and the texts of exceptions, which may quote what was said."""
+    """Withholds fields that contain secrets or text, and the messages of exceptions, which may quote text."""
 
     def __init__(self, log_text: bool) -> None:
         self._log_text = log_text
@@ -132,22 +121,22 @@ class _Privacy:
             if name.lower() in private:
                 event[name] = WITHHELD
             elif not (name.startswith("_") or value is None or isinstance(value, PLAIN) or name == "exc_info"):
-                event[name] = f"({type(value).__name__})"  # who knows what its repr would tell
+                event[name] = f"({type(value).__name__})"  # its repr may contain text
         exc_info: ExcInfo | None = event.pop("exc_info", None)
         if exc_info is not None and exc_info[0] is not None:
-            event["exception"] = told(exc_info[1], with_text=self._log_text)
+            event["exception"] = traceback_text(exc_info[1], with_text=self._log_text)
         return event
 
 
 def kind_of(error: BaseException) -> str:
-    """What may be said of an exception: its class and code.  Only an operator's own mistakes are told in full."""
+    """The class and code of an exception, without its message.  An `OperatorError` is shown in full."""
     if isinstance(error, OperatorError):
         return str(error)
     return f"{type(error).__name__} ({error.code})" if isinstance(error, RealtimeTTSError) else type(error).__name__
 
 
-def told(error: BaseException, *, with_text: bool) -> str:
-    """A traceback with its causes, the deepest first.  Without texts it has every line of our code, and no value."""
+def traceback_text(error: BaseException, *, with_text: bool) -> str:
+    """A traceback with its causes, the deepest first.  Without text it has the lines of code, and no messages."""
     if with_text:
         return "".join(traceback.format_exception(error)).rstrip()
     parts: list[str] = []
@@ -170,7 +159,7 @@ def _add_session(_logger: object, _method: str, event: "EventDict") -> "EventDic
 
 
 def _one_line(_logger: object, _method: str, event: "EventDict") -> "EventDict":
-    """What a client sent must not look like another line, or move a terminal's cursor."""
+    """Escapes control characters: client input must not forge another line or control a terminal."""
     for name, value in event.items():
         if isinstance(value, str) and name != "exception":
             event[name] = value.encode("utf-8", "backslashreplace").decode().translate(_CONTROL)

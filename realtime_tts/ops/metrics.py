@@ -1,4 +1,4 @@
-"""What operators chart: every figure of the server in Prometheus' text format, in a registry of its own."""
+"""Prometheus metrics of one server, in a registry of their own."""
 
 import asyncio
 import re
@@ -9,16 +9,16 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from realtime_tts.clock import Clock
 from realtime_tts.engine.api import EngineStatus, FinishReason
-from realtime_tts.engine.executors.thread import Launch
+from realtime_tts.engine.executor import Launch
 from realtime_tts.session.events import Cancelled, SentenceDone, SessionEvent, UtteranceDone
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 PREFIX = "realtime_tts"
 
 THRESHOLDS_MS = (0, 50, 100, 200, 500)
-"""Continuity is counted for each, whatever clients ask for: a label must not have as many values as they think of."""
+"""Continuity is counted for each of these, not for the thresholds that clients ask for: labels must be bounded."""
 MAX_REASONS = 32
-"""Values of one `reason` label; what comes beyond is counted as `other`."""
+"""Limit of different values of one label `reason`.  Further ones are counted as `other`."""
 LAG_INTERVAL_S = 0.1
 
 TTFP_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
@@ -35,8 +35,8 @@ LAG_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.
 _REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
-class Reasons:
-    """A counter by reason, whose label stays bounded whoever names the reasons."""
+class ReasonCounter:
+    """A counter with the label `reason`, which stays bounded whatever the reasons are."""
 
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
@@ -51,43 +51,60 @@ class Reasons:
         child.inc()
 
 
-class StageFigures:
-    """The figures of one stage, looked up once."""
+class EngineMetrics:
+    """The `EngineObserver` of one engine.  Called on its thread."""
 
-    def __init__(self, rows: Histogram, seconds: Histogram, queue_depth: Gauge) -> None:
-        self.rows = rows
-        self.seconds = seconds
-        self.queue_depth = queue_depth
+    def __init__(self, name: str, batch_size: Histogram, step: Histogram, queue_depth: Gauge) -> None:
+        self._name = name
+        self._batch_size = batch_size
+        self._step = step
+        self._queue_depth = queue_depth
+        self._stages: dict[str, tuple[Histogram, Histogram, Gauge]] = {}
+        """The children of each stage: a look-up by labels takes a lock."""
+
+    def on_batch(self, launch: Launch, seconds: float, queue_depth: int) -> None:
+        stage = launch.stage
+        if stage not in self._stages:
+            labels = (self._name, stage)
+            children = (self._batch_size.labels(*labels), self._step.labels(*labels), self._queue_depth.labels(*labels))
+            self._stages[stage] = children
+        batch_size, step, queue = self._stages[stage]
+        batch_size.observe(len(launch.inputs))
+        step.observe(seconds)
+        queue.set(queue_depth)
+
+    def on_idle(self) -> None:
+        for _batch_size, _step, queue in self._stages.values():
+            queue.set(0)
 
 
 class Metrics:
-    """A `SessionObserver`, an `EngineObserver`, and what the server counts by itself.
+    """All metrics of a server, and its `SessionObserver`.
 
-    What a listener hears (TTFP, underrun, continuity) is counted by utterance: of a later sentence, which was made
-    while the one before was heard, it would only flatter.  What the engine does (RTF, duration) is counted by sentence.
+    TTFP, underrun and continuity are counted by utterance: a later sentence is made while the one before it plays, so
+    its figures would look better than what the listener notices.  RTF and duration are counted by sentence.
     """
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._about_audio()
-        self._about_sessions()
-        self._about_stages()
-        self._stages: dict[str, StageFigures] = {}
+        self._define_audio()
+        self._define_sessions()
+        self._define_engines()
 
-    def _about_audio(self) -> None:
+    def _define_audio(self) -> None:
         self._ttfp = self._histogram(
-            "audio_ttfp_seconds", "From an utterance's first text to its first audio packet.", TTFP_BUCKETS_S
+            "audio_ttfp_seconds", "From the first text of an utterance to its first audio packet.", TTFP_BUCKETS_S
         )
         self._underrun = self._histogram(
             "audio_underrun_seconds",
             "The smallest extra delay at the start that would have made an utterance gapless.",
             UNDERRUN_BUCKETS_S,
         )
-        self._continuity_ok = self._counter(
+        continuity_ok = self._counter(
             "audio_continuity_ok_total", "Measured utterances whose underrun is within the threshold.", "threshold_ms"
         )
-        self._within = [(limit, self._continuity_ok.labels(str(limit))) for limit in THRESHOLDS_MS]
-        self._skipped = Reasons(
+        self._continuity_ok = [(limit_ms, continuity_ok.labels(str(limit_ms))) for limit_ms in THRESHOLDS_MS]
+        self._skipped = ReasonCounter(
             self._counter(
                 "audio_skipped_requests_total",
                 "Utterances without a continuity to measure.  no_audio is a failure, the others are not.",
@@ -96,35 +113,48 @@ class Metrics:
         )
         self._rtf = self._histogram("audio_rtf", "Seconds of work per second of audio, by sentence.", RTF_BUCKETS)
         self._duration = self._histogram("audio_duration_seconds", "Audio sent, by sentence.", AUDIO_BUCKETS_S)
-        self._sentences = Reasons(self._counter("sentences_total", "Sentences, by how they have ended.", "reason"))
+        self._sentences = ReasonCounter(self._counter("sentences_total", "Sentences, by how they ended.", "reason"))
 
-    def _about_sessions(self) -> None:
-        self._active = Gauge("sessions_active", "Open connections.", namespace=PREFIX, registry=self._registry)
-        self._rejected = Reasons(
-            self._counter("sessions_rejected_total", "Connections refused before they were accepted.", "reason")
+    def _define_sessions(self) -> None:
+        self._active = self._gauge("sessions_active", "Open sessions.")
+        self._rejected = ReasonCounter(
+            self._counter(
+                "sessions_rejected_total", "Requests refused before a session began, by error code.", "reason"
+            )
         )
         self._cancel_latency = self._histogram(
-            "cancel_latency_seconds", "From a barge-in to the last word about it.", CANCEL_BUCKETS_S
+            "cancel_latency_seconds", "From a barge-in to the server's answer.", CANCEL_BUCKETS_S
         )
         self._wasted = self._histogram(
-            "wasted_audio_seconds", "Audio sent and not heard, by barge-in.", WASTED_BUCKETS_S
+            "wasted_audio_seconds", "Audio that was sent but not played, by barge-in.", WASTED_BUCKETS_S
         )
         self._send_queue = self._histogram(
             "send_queue_ms", "Audio that waits for one client to read it, sampled.", SEND_QUEUE_BUCKETS_MS
         )
-        self._lag = self._histogram(
-            "event_loop_lag_seconds", "How late the event loop comes to what is due, sampled.", LAG_BUCKETS_S
-        )
+        self._lag = self._histogram("event_loop_lag_seconds", "Delay of the event loop, sampled.", LAG_BUCKETS_S)
 
-    def _about_stages(self) -> None:
-        self._batch_size = self._histogram("stage_batch_size", "Requests in one batch.", BATCH_BUCKETS, "stage")
-        self._step = self._histogram("stage_step_seconds", "From a batch's launch to its end.", STEP_BUCKETS_S, "stage")
-        self._queue_depth = Gauge(
+    def _define_engines(self) -> None:
+        self._ready = self._gauge("engine_ready", "1 while the engine accepts requests.", "engine")
+        self._requests_active = self._gauge("engine_requests_active", "Sentences in the engine.", "engine")
+        self._requests_waiting = self._gauge(
+            "engine_requests_waiting", "Sentences in the engine that wait for capacity.", "engine"
+        )
+        self._capacity = self._gauge(
+            "engine_capacity",
+            "Listeners that can be served without gaps at once; NaN without admission control.",
+            "engine",
+        )
+        self._batch_size = self._histogram(
+            "stage_batch_size", "Requests in one batch.", BATCH_BUCKETS, "engine", "stage"
+        )
+        self._step = self._histogram(
+            "stage_step_seconds", "From the launch of a batch to its end.", STEP_BUCKETS_S, "engine", "stage"
+        )
+        self._queue_depth = self._gauge(
             "stage_queue_depth",
-            "Requests that found no room in the last batch; at the first stage also those that wait for a place.",
-            ["stage"],
-            namespace=PREFIX,
-            registry=self._registry,
+            "Requests that did not fit into the last batch; at the first stage also those that wait for capacity.",
+            "engine",
+            "stage",
         )
 
     def _histogram(self, name: str, what: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
@@ -133,36 +163,37 @@ class Metrics:
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         return Counter(name, what, labels, namespace=PREFIX, registry=self._registry)
 
-    # -- The server's --------------------------------------------------------------------------------------------------
-
-    def watch_sessions(self, active: Callable[[], int]) -> None:
-        """Asked at each scrape: what the server has is never told wrong."""
-        self._active.set_function(active)
-
-    def rejected(self, reason: str) -> None:
-        """`reason` is an error's code."""
-        self._rejected.count(reason)
+    def _gauge(self, name: str, what: str, *labels: str) -> Gauge:
+        return Gauge(name, what, labels, namespace=PREFIX, registry=self._registry)
 
     def text(self) -> bytes:
-        """All of it, as `CONTENT_TYPE`."""
+        """All metrics, as `CONTENT_TYPE`."""
         return generate_latest(self._registry)
 
-    def watch_engine(self, status: Callable[[], EngineStatus]) -> None:
-        """Adds what the engine says of itself, asked at each scrape.  Called once."""
-        kinds: dict[str, tuple[str, Callable[[], float]]] = {
-            "engine_ready": ("1 while requests are taken.", lambda: float(status().ready)),
-            "engine_requests_active": ("Sentences in the engine.", lambda: status().active_requests),
-            "engine_requests_waiting": ("Of those, the ones that wait for a place.", lambda: status().waiting_requests),
-            "engine_places": (
-                "Listeners that can be kept in sound at once; NaN where all are let in.",
-                lambda: float("nan") if (places := status().places) is None else places,
-            ),
-        }
-        for name, (what, value) in kinds.items():
-            Gauge(name, what, namespace=PREFIX, registry=self._registry).set_function(value)
+    # -- Server and engines --------------------------------------------------------------------------------------------
+
+    def watch_sessions(self, active: Callable[[], int]) -> None:
+        """`active` is called at each scrape."""
+        self._active.set_function(active)
+
+    def watch_engine(self, name: str, status: Callable[[], EngineStatus]) -> None:
+        """`status` is called at each scrape."""
+        self._ready.labels(name).set_function(lambda: float(status().ready))
+        self._requests_active.labels(name).set_function(lambda: status().active_requests)
+        self._requests_waiting.labels(name).set_function(lambda: status().waiting_requests)
+        self._capacity.labels(name).set_function(
+            lambda: float("nan") if (capacity := status().capacity) is None else capacity
+        )
+
+    def engine_observer(self, name: str) -> EngineMetrics:
+        return EngineMetrics(name, self._batch_size, self._step, self._queue_depth)
+
+    def rejected(self, reason: str) -> None:
+        """`reason` is the code of an error."""
+        self._rejected.count(reason)
 
     async def measure_loop_lag(self, clock: Clock, interval_s: float = LAG_INTERVAL_S) -> None:
-        """Until cancelled: how much later than asked for does a sleeper on this event loop wake up?"""
+        """Measures, until it is cancelled, how much too late a sleeping task on this event loop wakes up."""
         while True:
             due_s = clock.now_s() + interval_s
             await asyncio.sleep(interval_s)
@@ -194,7 +225,7 @@ class Metrics:
             self._ttfp.observe(report.ttfp_s)
         if report.packets > 1:
             self._underrun.observe(report.max_underrun_s)
-            for limit_ms, counter in self._within:
+            for limit_ms, counter in self._continuity_ok:
                 if report.max_underrun_s * 1000 <= limit_ms:
                     counter.inc()
         elif report.packets == 1:
@@ -208,20 +239,3 @@ class Metrics:
 
     def on_send_queue(self, unsent_s: float) -> None:
         self._send_queue.observe(unsent_s * 1000)
-
-    # -- EngineObserver: on the engine's thread ------------------------------------------------------------------------
-
-    def on_batch(self, launch: Launch, seconds: float, queue_depth: int) -> None:
-        name = launch.stage.name
-        figures = self._stages.get(name)
-        if figures is None:
-            figures = self._stages[name] = StageFigures(
-                self._batch_size.labels(name), self._step.labels(name), self._queue_depth.labels(name)
-            )
-        figures.rows.observe(len(launch.inputs))
-        figures.seconds.observe(seconds)
-        figures.queue_depth.set(queue_depth)
-
-    def on_idle(self) -> None:
-        for figures in self._stages.values():
-            figures.queue_depth.set(0)

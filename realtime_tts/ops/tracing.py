@@ -1,7 +1,8 @@
-"""One OpenTelemetry span for each sentence: where did its time go?  Imported only where traces are wanted.
+"""OpenTelemetry traces: one span per sentence, with its time in each part.  Imported only if tracing is on.
 
-`sentence` has children: `queue` (until its first batch), one for each stage (first launch to last end, with the
-seconds that its batches took), and `send` (first to last packet).  No text is in any of them, only its length.
+The span `sentence` has the children `queue` (until its first batch), one per stage (from the first launch to the last
+end, with the seconds of its batches), and `send` (from the first to the last packet).  They contain the length of the
+text, not the text.
 """
 
 import threading
@@ -29,15 +30,15 @@ from realtime_tts.engine.api import (
     Submit,
     SynthesisRequest,
 )
-from realtime_tts.engine.executors.thread import Launch
+from realtime_tts.engine.executor import Launch
 
 EXPORT_S = 2
-"""How long a collector may take; and so also how long a server that ends waits for one that is away."""
+"""Timeout of one export, and so the longest time that a stopping server waits for an unreachable collector."""
 
 
 @dataclass(slots=True)
 class Period:
-    """From its first beginning to its last end."""
+    """The time from the first start to the last end."""
 
     start_s: float
     end_s: float
@@ -47,7 +48,7 @@ class Period:
 
 @dataclass(slots=True)
 class Sentence:
-    """What is known of a sentence that has not wholly been heard of."""
+    """A sentence whose span is open."""
 
     request: SynthesisRequest
     span: Span
@@ -60,7 +61,7 @@ class Sentence:
 
 
 def provider_for(endpoint: str, sample_ratio: float) -> TracerProvider:
-    """Sends spans in batches, from a thread of its own.  A collector that is away costs spans, and nothing else."""
+    """Sends spans in batches, from its own thread.  If the collector is unreachable, spans are lost."""
     provider = TracerProvider(
         sampler=TraceIdRatioBased(sample_ratio),
         resource=Resource.create({"service.name": "realtime-tts"}),
@@ -78,17 +79,12 @@ class Tracing:
         self._tracer = provider.get_tracer("realtime_tts")
         self._clock = clock
         self._unix_s = unix_time_s() - clock.now_s()
-        """What makes the clock's seconds a calendar's."""
+        """Unix time at zero of the clock."""
         self._sentences: dict[str, Sentence] = {}
         self._lock = threading.Lock()
 
-    @property
-    def under_way(self) -> int:
-        """Sentences whose span is open."""
-        return len(self._sentences)
-
     def close(self) -> None:
-        """Blocks until the last spans are sent, or a short time is over."""
+        """Blocks until the last spans are sent, at most for a short time."""
         self._provider.shutdown()
 
     # -- On the engine's thread ----------------------------------------------------------------------------------------
@@ -100,7 +96,7 @@ class Tracing:
                 sentence = self._sentences.get(row.request.request_id)
                 if sentence is None:
                     continue
-                period = sentence.stages.setdefault(launch.stage.name, Period(end_s - seconds, end_s))
+                period = sentence.stages.setdefault(launch.stage, Period(end_s - seconds, end_s))
                 period.end_s = end_s
                 period.busy_s += seconds
                 period.batches += 1
@@ -132,7 +128,7 @@ class Tracing:
             self._end_if_sent(sentence)
 
     def _begin(self, request: SynthesisRequest) -> None:
-        """Nothing is kept of a sentence that is not in the sample."""
+        """A sentence that is not in the sample is ignored."""
         now_s = self._clock.now_s()
         span = self._tracer.start_span("sentence", start_time=self._unix_ns(now_s))
         if span.is_recording():
@@ -150,7 +146,7 @@ class Tracing:
         self._end_if_sent(sentence)
 
     def _on_cancel(self, request_id: str) -> None:
-        """The rest of its audio is never sent.  While it still runs, its last event is still to come."""
+        """Ends the span of a finished sentence: its remaining audio is not sent.  Else its last event ends the span."""
         sentence = self._sentences.get(request_id)
         if sentence is not None and sentence.finished is not None:
             self._end(sentence, sentence.finished)
@@ -167,7 +163,7 @@ class Tracing:
     # -- Spans ---------------------------------------------------------------------------------------------------------
 
     def _end(self, sentence: Sentence, finished: RequestFinished) -> None:
-        with self._lock:  # a batch of a cancelled one may come back just now
+        with self._lock:  # a batch of a cancelled sentence may end at the same time
             del self._sentences[sentence.request.request_id]
             stages = dict(sentence.stages)
         now_s = self._clock.now_s()

@@ -6,7 +6,7 @@ import secrets
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from aiohttp import hdrs, web
 
@@ -20,8 +20,8 @@ from realtime_tts.frontends.native.websocket import (
     CLOSE_TIMEOUT_S,
     ExplainedWebSocket,
     NativeFrontEnd,
+    Pings,
     give_up_on_silent_peers,
-    ping,
 )
 from realtime_tts.frontends.openai.api import HttpApi, HttpLimits
 from realtime_tts.server.access import CALLER, METRICS_PATH, AccessRules
@@ -174,11 +174,12 @@ class Server:
         async with self.sessions.open(request, front_end, session_id=session_id) as runner:
             await websocket.prepare(request)
             give_up_on_silent_peers(request)
-            pings = asyncio.create_task(ping(websocket))
+            websocket.headers.clear()  # sent; they take 1 KiB
+            pings = Pings(websocket)
             try:
                 await runner.run()
             finally:
-                pings.cancel()
+                pings.stop()
         return websocket
 
     async def _issue_token(self, request: web.Request) -> web.Response:
@@ -233,8 +234,8 @@ def _status_fields(status: EngineStatus) -> dict[str, object]:
     return {
         "active_requests": status.active_requests,
         "waiting_requests": status.waiting_requests,
-        "places": status.places,
-        "costs": None if status.costs is None else asdict(status.costs),
+        "places": status.capacity,
+        "costs": None if status.costs is None else status.costs.report(),
     }
 
 

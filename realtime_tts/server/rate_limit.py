@@ -72,16 +72,23 @@ class KeyQuota:
     @contextmanager
     def session(self) -> Iterator[None]:
         """Counts one session for the duration of the block.  Raises `QuotaExceeded`."""
+        self.open_session()
+        try:
+            yield
+        finally:
+            self.close_session()
+
+    def open_session(self) -> None:
+        """Raises `QuotaExceeded`."""
         limit = self._limits.sessions
         if limit is not None and self._sessions >= limit:
             raise QuotaExceeded(
                 f"this key has all of its {limit} concurrent sessions open", retry_after_s=SESSION_RETRY_S
             )
         self._sessions += 1
-        try:
-            yield
-        finally:
-            self._sessions -= 1
+
+    def close_session(self) -> None:
+        self._sessions -= 1
 
 
 class QuotaBook:

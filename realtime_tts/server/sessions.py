@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 from aiohttp import web
 
@@ -46,8 +46,8 @@ class Sessions:
         self._observer = observer
         self._fetch_reference = fetch_reference
         self._on_refused = on_refused
-        self._open: dict[SessionRunner, asyncio.Event] = {}
-        """Each with the event of its end."""
+        self._open: set[SessionRunner] = set()
+        self._session_ended = asyncio.Event()
         self._requests = 0
         """In progress, a session being one."""
         self._no_requests = asyncio.Event()
@@ -71,22 +71,22 @@ class Sessions:
         does.  Raises a `RealtimeTTSError` if the session is refused.
         """
         quota = request[CALLER].quota
-        with ExitStack() as reserved:
-            try:
-                model = model or self._engines.named_by_url(request.query)
-                self._check_capacity(self._engines[model])
-                reserved.enter_context(quota.session())
-            except RealtimeTTSError as error:
-                self._on_refused(error.code)
-                raise
-            runner = self._runner(front_end, model, session_id or secrets.token_hex(8), quota)
-            ended = self._open[runner] = asyncio.Event()
-            self._end_late_session(runner)
-            try:
-                yield runner
-            finally:
-                del self._open[runner]
-                ended.set()
+        try:
+            model = model or self._engines.named_by_url(request.query)
+            self._check_capacity(self._engines[model])
+            quota.open_session()
+        except RealtimeTTSError as error:
+            self._on_refused(error.code)
+            raise
+        runner = self._runner(front_end, model, session_id or secrets.token_hex(8), quota)
+        self._open.add(runner)
+        self._end_late_session(runner)
+        try:
+            yield runner
+        finally:
+            self._open.remove(runner)
+            quota.close_session()
+            self._session_ended.set()
 
     def _check_capacity(self, engine: EngineHandle) -> None:
         status = engine.status()
@@ -167,13 +167,14 @@ class Sessions:
         self._stopping = True
         for runner in list(self._open):
             runner.end(_stopping())
-        open_now = dict(self._open)
+        open_now = set(self._open)
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                for ended in open_now.values():
-                    await ended.wait()
+                while self._open & open_now:
+                    self._session_ended.clear()
+                    await self._session_ended.wait()
         except TimeoutError:
-            for silent in self._open.keys() & open_now.keys():
+            for silent in self._open & open_now:
                 silent.abort()
 
 

@@ -1,6 +1,5 @@
 """The playback queue: sentences that one listener hears one after the other, on one playout clock."""
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ class PlaybackQueue:
 
     def __init__(self, stream_id: str, sentences_ahead: int, now_s: float) -> None:
         self.stream_id = stream_id
-        self.utterances: deque[Utterance] = deque()
+        self.utterances: list[Utterance] = []
         """Not yet wholly passed on, in playback order."""
         self.waiting_chars = 0
         """Of sentences that are not yet submitted."""
@@ -41,7 +40,6 @@ class PlaybackQueue:
     def add(self, state: SentenceState) -> None:
         """The next sentence of its utterance."""
         state.utterance.sentences.append(state)
-        state.utterance.waiting.append(state)
         self.waiting_chars += len(state.sentence.text)
 
     def submit_next(self) -> Iterator[EngineCommand]:
@@ -50,8 +48,7 @@ class PlaybackQueue:
         A sentence counts until it is sent, so a client that does not read stops its own generation, and only that.
         """
         for utterance in self.utterances:
-            while utterance.waiting and len(self._unsent) <= self._sentences_ahead:
-                state = utterance.waiting.popleft()
+            while len(self._unsent) <= self._sentences_ahead and (state := utterance.next_to_submit()) is not None:
                 self.waiting_chars -= len(state.sentence.text)
                 self._submitted[state.request.request_id] = state
                 self._unsent[state] = None
@@ -61,7 +58,7 @@ class PlaybackQueue:
 
     def has_room(self, utterance: "Utterance") -> bool:
         """Whether another sentence of `utterance` would be submitted at once."""
-        is_next = bool(self.utterances) and self.utterances[0] is utterance and not utterance.waiting
+        is_next = bool(self.utterances) and self.utterances[0] is utterance and not utterance.has_waiting
         return is_next and len(self._unsent) <= self._sentences_ahead
 
     def submitted(self, request_id: str) -> SentenceState | None:
@@ -77,7 +74,7 @@ class PlaybackQueue:
         Otherwise an error belongs to its sentence alone: what is being spoken is not cut off for what follows.
         """
         utterance = self.utterances[0]
-        return utterance.sentences[0] is state and state.index == 0 and not state.started
+        return utterance.current is state and state.index == 0 and not state.started
 
     def pass_on(self, outbox: Outbox, has_several: Callable[[], bool]) -> None:
         """Moves everything that is next in playback order to the outbox, as far as it has been made.
@@ -87,20 +84,19 @@ class PlaybackQueue:
         """
         while self.utterances:
             utterance = self.utterances[0]
-            while utterance.sentences:
-                state = utterance.sentences[0]
+            while (state := utterance.current) is not None:
                 if not state.started and (state.held or state.finished is not None):
                     outbox.add(StartOf(state))
                     state.start(outbox, labelled=utterance.settings.frame_header or has_several())
                 state.pass_on(outbox)
                 if state.finished is None:
                     return
-                utterance.sentences.popleft()
+                utterance.passed_on += 1
                 state.end(outbox)
                 outbox.add(DoneOf(state))
             if not utterance.complete:
                 return
-            self.utterances.popleft()
+            self.utterances.pop(0)
             outbox.add(EndOf(utterance))
 
     # -- Sent ----------------------------------------------------------------------------------------------------------
@@ -128,9 +124,9 @@ class PlaybackQueue:
     def cancel(self, utterances: list["Utterance"], unplayed_s: float, now_s: float) -> Iterator[EngineCommand]:
         """Ends these utterances; `unplayed_s` of their audio was sent and is not played."""
         for utterance in utterances:
-            self.waiting_chars -= sum(len(state.sentence.text) for state in utterance.waiting)
+            self.waiting_chars -= sum(len(state.sentence.text) for state in utterance.sentences[utterance.submitted :])
             utterance.cancel()
-        self.utterances = deque(each for each in self.utterances if not each.cancelled)
+        self.utterances = [each for each in self.utterances if not each.cancelled]
         for state in [state for state in self._unsent if state.utterance.cancelled]:
             del self._unsent[state]
             self._submitted.pop(state.request.request_id, None)

@@ -56,10 +56,12 @@ class SessionRunner:
         self._context = contextvars.copy_context()
         """What the log knows of this session: engine events come from outside of it."""
         self._outgoing = asyncio.Event()
-        self._earlier = asyncio.Event()
-        """Something is due before the end of the watch's present sleep."""
+        self._watch_timer: asyncio.TimerHandle | None = None
         self._watched_until_s = clock.now_s()
-        self._reading: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[Any] | None = None
+        """The task of `run`, while it reads."""
+        self._stopped_reading: asyncio.Future[None] | None = None
+        self._giving_up: asyncio.Task[None] | None = None
         self._fetching: asyncio.Task[None] | None = None
         self._reads_until_s: float | None = None
         """While something is always waiting to be written: when a client that reads as fast as it plays will want
@@ -72,26 +74,44 @@ class SessionRunner:
         """Since when the present write has been waiting, if there is one."""
 
     async def run(self) -> None:
-        reading, writing, watching = (
-            asyncio.create_task(task) for task in (self._read(), self._write(), self._watch())
-        )
-        self._reading = reading
-        tasks = [reading, writing, watching]
+        """Reads in the caller's task; writes in one of its own."""
+        self._reading = asyncio.current_task()
+        writing = asyncio.create_task(self._write())
+        writing.add_done_callback(self._stop_reading)
+        self._watch()
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if reading.cancelled():  # by the writer, which sends the close
-                await asyncio.wait((writing,))
+            await self._read()
+        except asyncio.CancelledError:
+            if self._stopped_reading is None or (self._reading is not None and self._reading.uncancel() > 0):
+                raise  # by the caller
+            self._stopped_reading.set_result(None)
+            if not self._is_lost:
+                await asyncio.wait((writing,))  # for the close
+        except ConnectionError:
+            pass
+        except Exception:
+            log.exception("session %s failed", self._session.session_id)
         finally:
+            self._reading = None
             self._execute(self._session.abandon())
-            if self._rest is not None:
-                self._rest.close()
-            if self._fetching is not None:
-                tasks.append(self._fetching)
-            for task in tasks:
-                task.cancel()
-            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-                if isinstance(outcome, Exception) and not isinstance(outcome, ConnectionError):
-                    log.error("session %s failed", self._session.session_id, exc_info=outcome)
+            await self._end_tasks(writing)
+
+    def _stop_reading(self, _writing: "asyncio.Task[None] | None" = None) -> None:
+        if self._reading is not None and self._stopped_reading is None:
+            self._stopped_reading = asyncio.get_running_loop().create_future()
+            self._reading.cancel()
+
+    async def _end_tasks(self, writing: "asyncio.Task[None]") -> None:
+        if self._watch_timer is not None:
+            self._watch_timer.cancel()
+        if self._rest is not None:
+            self._rest.close()
+        tasks = [task for task in (writing, self._fetching, self._giving_up) if task is not None]
+        for task in tasks:
+            task.cancel()
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(outcome, Exception) and not isinstance(outcome, ConnectionError):
+                log.error("session %s failed", self._session.session_id, exc_info=outcome)
 
     def end(self, error: RealtimeTTSError) -> None:
         """Ends the session from outside, such as by a server that stops."""
@@ -106,7 +126,7 @@ class SessionRunner:
         """Drops the connection of a client that does not answer; `run` then ends."""
         self._front_end.abort()
 
-    # -- The three tasks -----------------------------------------------------------------------------------------------
+    # -- Reading and writing -------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
         """Never waits for synthesis, so a close, a cancel or a disconnect is seen at once.
@@ -125,7 +145,7 @@ class SessionRunner:
             for item in items:
                 self._decide(partial(self._session.receive, item))
             if self._session.deadline_s < self._watched_until_s:
-                self._earlier.set()
+                self._watch()
             # Frames that have already arrived are received without a wait: a flood would delay all other sessions.
             await asyncio.sleep(0)
             while self._session.has_backlog:
@@ -191,23 +211,26 @@ class SessionRunner:
                 return
             await self._send_frame(event, frame)
 
-    async def _watch(self) -> None:
+    def _watch(self) -> None:
         """Does what is due by the clock, and ends a session whose client reads nothing.
 
         It looks a few times in each limit: a timer for each write would cost more than the write.
         """
+        if self._watch_timer is not None:
+            self._watch_timer.cancel()
         timeout_s = self._limits.write_timeout_s
-        while True:
-            now_s = self._clock.now_s()
-            due_s = math.inf if self._session.closed else self._session.deadline_s
-            if self._behind_s(now_s) >= timeout_s:
-                await self._give_up(timeout_s)
-                return
-            if now_s >= due_s:
-                self._decide(self._session.on_time)
-            else:
-                self._observer.on_send_queue(self._session.unsent_s)
-                await self._sleep(min(due_s - now_s, timeout_s / 4))
+        now_s = self._clock.now_s()
+        if self._behind_s(now_s) >= timeout_s:
+            self._giving_up = asyncio.create_task(self._give_up(timeout_s))
+            return
+        if not self._session.closed and now_s >= self._session.deadline_s:
+            self._decide(self._session.on_time)
+        else:
+            self._observer.on_send_queue(self._session.unsent_s)
+        due_s = math.inf if self._session.closed else self._session.deadline_s
+        wait_s = min(max(0.0, due_s - now_s), timeout_s / 4)
+        self._watched_until_s = now_s + wait_s
+        self._watch_timer = asyncio.get_running_loop().call_later(wait_s, self._watch)
 
     async def _give_up(self, timeout_s: float) -> None:
         if not self._session.closed:
@@ -216,21 +239,14 @@ class SessionRunner:
             await asyncio.sleep(min(GOODBYE_S, timeout_s))
         log.info("session %s: the client does not read", self._session.session_id)
         self._front_end.abort()
+        self._is_lost = True
+        self._stop_reading()
 
     def _behind_s(self, now_s: float) -> float:
         """For how long the client has read nothing, or less than it could play meanwhile."""
         if self._reads_until_s is None:
             return 0.0
         return now_s - min(self._reads_until_s, self._writing_since_s)
-
-    async def _sleep(self, seconds: float) -> None:
-        self._watched_until_s = self._clock.now_s() + seconds
-        self._earlier.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._earlier.wait()
-        except TimeoutError:
-            pass
 
     # -- Acting --------------------------------------------------------------------------------------------------------
 
@@ -290,9 +306,9 @@ class SessionRunner:
     async def _send(self, event: SessionEvent) -> None:
         if isinstance(event, Closed):
             # The close waits for the peer's own, and two tasks cannot read at once.
-            assert self._reading is not None
-            self._reading.cancel()
-            await asyncio.wait((self._reading,))
+            self._stop_reading()
+            if self._stopped_reading is not None:
+                await self._stopped_reading
             await self._front_end.close(event.code, event.reason)
             return
         for frame in self._front_end.encode(event):

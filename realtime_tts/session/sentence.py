@@ -87,7 +87,6 @@ class SentenceState:
         """Call once, before `pass_on` and `end`, when it is this sentence's turn."""
         self.started = True
         self.labelled = labelled
-        self.utterance.begun.append(self)
         if self.wants_words and not self.has_word_times:
             outbox.add(self._words("unsupported"))
 

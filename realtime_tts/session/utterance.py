@@ -1,6 +1,5 @@
 """One utterance: the text intake from what the client writes to the sentences that the engine is asked for."""
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -42,18 +41,40 @@ class Utterance:
     characters: int = 0
     early: SentenceState | None = None
     """The sentence that was submitted before its end was received."""
-    sentences: deque[SentenceState] = field(default_factory=deque)
-    """Not yet wholly passed on, in playback order."""
-    waiting: deque[SentenceState] = field(default_factory=deque)
-    """Those of `sentences` that are not yet submitted."""
-    begun: list[SentenceState] = field(default_factory=list)
-    """Sentences of which something was passed on."""
+    sentences: list[SentenceState] = field(default_factory=list)
+    """In playback order."""
+    submitted: int = 0
+    """Of `sentences`, how many the engine has been given."""
+    passed_on: int = 0
+    """Of `sentences`, how many were wholly passed on."""
     total_sentences: int = 0
     complete: bool = False
     cancelled: bool = False
     done_sent: bool = False
     ledger: PlayoutLedger = field(default_factory=PlayoutLedger)
     ttfa_s: float | None = None
+
+    @property
+    def current(self) -> SentenceState | None:
+        """The sentence whose turn it is to be passed on."""
+        return self.sentences[self.passed_on] if self.passed_on < len(self.sentences) else None
+
+    @property
+    def begun(self) -> list[SentenceState]:
+        """Sentences of which something was passed on."""
+        current = self.current
+        return self.sentences[: self.passed_on + (current is not None and current.started)]
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether sentences wait to be submitted."""
+        return self.submitted < len(self.sentences)
+
+    def next_to_submit(self) -> SentenceState | None:
+        if not self.has_waiting:
+            return None
+        self.submitted += 1
+        return self.sentences[self.submitted - 1]
 
     @property
     def text(self) -> str:
@@ -143,9 +164,10 @@ class Utterance:
             self.ttfa_s = audible_after(ttfp_s, leading_silence_s)
 
     def cancel(self) -> None:
+        begun = self.begun
         self.cancelled = self.complete = True
-        self.sentences.clear()
-        self.waiting.clear()
+        self.sentences = begun
+        self.submitted = self.passed_on = len(begun)
 
     def played_s(self, at_s: float) -> float:
         """Seconds of it that a listener who plays all on arrival has played by `at_s`."""

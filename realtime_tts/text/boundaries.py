@@ -38,7 +38,7 @@ ITEM = re.compile(r"\s*(?:[^\w\s]\s|\W?\d{1,4}[.)\]:-])")
 # Same-length stand-ins.  sentencex (1.0.32) panics, beyond any `except Exception`, at white space of several bytes
 # before a mark ("A\u2028."), and refuses lone surrogates.
 _ODD_SPACE = re.compile(r"[^\S ]")
-# sentencex takes these words for abbreviations alone (number, Maine, Illinois…), and ends no sentence after them.
+# To sentencex these words are abbreviations only (number, Maine, Illinois…), after which no sentence ends.
 _SAME_LENGTH = [any_of(words) for _, words in groupby(sorted(ALSO_WORDS, key=len), key=len)]  # as a lookbehind needs
 _AFTER_PLAIN_WORD = "|".join(rf"(?<=(?<![\w.])(?:{words})\.)" for words in _SAME_LENGTH)
 _PLAIN_WORD_STOP = re.compile(rf"\.(?:{_AFTER_PLAIN_WORD})(?=\s+[\"'“‘(]?[A-Z])(?!\s+\w*\d)")
@@ -51,7 +51,7 @@ _ORDINAL_LANGUAGES = frozenset(
 )
 _NEVER_LAST = re.compile(rf"(?<![\w.])(?:{any_of(NEVER_LAST)})$")
 
-# sentencex takes these for closers before their partner was received: "Non ? « Oui", "five o'clock. 'Tis late".
+# sentencex treats these as closers before their partner was received: "Non ? « Oui", "five o'clock. 'Tis late".
 _OPENER = re.compile(r"(?<=\s)(?:[«‹„“‘(\[{¿¡]\s*|['\"])$")
 
 _LOOK_BACK_CHARS = 40  # for what is just before a boundary: these words, and white space
@@ -114,7 +114,7 @@ def _not_an_end(language: str) -> re.Pattern[str]:
 
 
 def stop_end(head: str, char: str) -> int | None:
-    """The end of the sentence that `head` ends with a stop such as 。 and its closers, or None.  `char` comes next."""
+    """The end of a sentence in `head`, which ends with a stop such as 。 and its closers before `char`; or None."""
     if head[-1] not in STOP_TAIL:
         return None
     run = STOP_RUN.search(head, len(head.rstrip(STOP_TAIL)))

@@ -1,6 +1,6 @@
 """Clean-up of streamed text: Markdown, emoji, code, addresses and tags are not spoken.
 
-A decision is taken as soon as the text received so far determines it, and depends on nothing later.  So any slicing
+A decision is made as soon as the text received so far determines it, and depends on nothing later.  So any slicing
 of one text into messages gives the same speech, mark-up that is split between two messages is still mark-up, and prose
 passes at once.  What may become mark-up waits, but not for long: an open "[", "<" or fence that is not closed within a
 bounded length (`patterns`) is text.
@@ -54,7 +54,7 @@ class TextCleaner:
         self._markup = _Markup(filters) if filters else None
 
     def push(self, text: str) -> str:
-        """Takes more of the text; returns the clean text that is now certain."""
+        """Adds text; returns the clean text that is now certain."""
         markup = self._markup
         return text if markup is None else markup.scanner.run(text, markup.step)
 

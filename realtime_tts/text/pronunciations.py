@@ -37,7 +37,7 @@ class Pronunciations:
     __slots__ = ("_by_folded", "_first", "_lengths", "words")
 
     def __init__(self, words: Mapping[str, str]) -> None:
-        """Raises `InvalidConfig` for what is empty, too long, too many, or holds control characters."""
+        """Raises `InvalidConfig` for too many words, and for one that is empty, too long or has control characters."""
         if len(words) > MAX_WORDS:
             raise InvalidConfig(f"at most {MAX_WORDS} words, got {len(words)}", param="pronunciations")
         self.words = {_checked(word, "word"): _checked(said, "pronunciation") for word, said in words.items()}

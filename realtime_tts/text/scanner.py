@@ -11,7 +11,7 @@ _OPENERS = "([{«“‘（「『"
 
 
 class NeedsMoreError(Exception):
-    """What comes next depends on text that has not been received."""
+    """The next decision depends on text that has not been received."""
 
 
 class TextScanner:
@@ -55,7 +55,7 @@ class TextScanner:
         self.inside = None
 
     def run(self, text: str, step: Callable[[], None], *, final: bool = False) -> str:
-        """Takes more of the text; returns the clean text that is now certain.
+        """Adds text; returns the clean text that is now certain.
 
         `step` decides the start of `text[at:limit]`, or raises `NeedsMoreError` and leaves everything as it is.
         `final`: as if the text ended here.

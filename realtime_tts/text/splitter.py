@@ -3,7 +3,7 @@
 `boundaries` finds the sentences of a whole text.  This module adds what a stream needs: when a boundary is final,
 whatever may follow, and that nothing waits or grows without bound.
 
-Every decision is taken at a *checkpoint*, a place that the text alone defines, and depends on no later character.
+Every decision is made at a *checkpoint*, a place that the text alone defines, and depends on no later character.
 So any slicing of one text into messages gives the same sentences, even where sentencex would change its decision with
 more text.  The checkpoints are:
 
@@ -33,8 +33,8 @@ from realtime_tts.text.unicode import LINE_BREAKS, without_surrogates
 
 Granularity: TypeAlias = Literal["sentence", "clause", "none"]
 
-# The last character is the checkpoint; the one before may have been received earlier.  A class of characters comes
-# first, in search of which `re` runs several times faster.
+# The last character is the checkpoint; the one before may have been received earlier.  A pattern that starts with a
+# class of characters is several times faster to search for.
 _TAIL = re.escape(STOP_TAIL)
 _CHECKPOINT = re.compile(rf"[\s{_TAIL}](?:(?<=\S\s)|(?<=[{LINE_BREAKS}])|(?<=[{_TAIL}])[^{_TAIL}])")
 _CLAUSE_TAIL = re.escape(STOP_TAIL + CLAUSE_MARKS)
@@ -62,7 +62,7 @@ class Sentence:
 
 
 class SentenceSplitter:
-    """Takes text by `push`, in slices of any size, and returns sentences.  After `finish` a new utterance may start.
+    """`push` accepts text in slices of any size, and returns sentences.  After `finish` a new utterance may start.
 
     `language` is a language's name, a BCP-47 tag, or "Auto"; English rules serve where sentencex does not know the
     language.  No sentence is longer than `max_chars`.  All text that is not white space is returned, in order,

@@ -1,4 +1,4 @@
-"""Downloads a file that a client names by URL, such as reference audio, and never lets it reach into our network."""
+"""Download of a file from a URL that a client sends, without access to the server's own network (SSRF)."""
 
 import asyncio
 import ipaddress
@@ -24,7 +24,7 @@ MAX_URL_CHARS = 2048
 
 
 def is_public_address(address: IPAddress) -> bool:
-    """Is it a machine on the open Internet?  An IPv6 address that carries an IPv4 one is judged by that."""
+    """Whether the address is on the public Internet.  An IPv4 address inside an IPv6 one is the one that counts."""
     if isinstance(address, IPv4Address):
         return address.is_global and not (address.is_multicast or address.is_reserved)
     if address.ipv4_mapped is not None:
@@ -32,29 +32,29 @@ def is_public_address(address: IPAddress) -> bool:
     if address in NAT64:
         return is_public_address(IPv4Address(address.packed[12:]))
     if address.sixtofour is not None:
-        return False  # a tunnel of old, whose end may be anywhere
+        return False  # the other end of a 6to4 tunnel may be anywhere
     return address in GLOBAL_UNICAST and address.is_global
 
 
 @dataclass(frozen=True, slots=True)
 class FetchPolicy:
     schemes: frozenset[str] = frozenset({"https"})
-    """What the operator allows; `http` has to be added."""
+    """Allowed schemes."""
     ports: frozenset[int] | None = frozenset({80, 443})
-    """None: any."""
+    """Allowed ports; None allows all."""
     is_allowed: Callable[[IPAddress], bool] = field(default=is_public_address)
     max_bytes: int = 10 * 1024 * 1024
     timeout_s: float = 15.0
-    """For all of it: names, redirects and the last byte."""
+    """Limit of the whole download, with name resolution and redirects."""
     max_redirects: int = 3
 
 
 class AddressRefused(OSError):
-    """A name leads, among others, to an address that may not be reached."""
+    """A name has an address that is not allowed."""
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves a name once.  What has been checked is what the connection is made to: no rebinding in between."""
+    """Resolves a name once, and checks its addresses.  The connection goes to these, so DNS rebinding has no effect."""
 
     def __init__(self, resolver: AbstractResolver, is_allowed: Callable[[IPAddress], bool]) -> None:
         self._resolver = resolver
@@ -65,7 +65,7 @@ class CheckedResolver(AbstractResolver):
     ) -> list[ResolveResult]:
         results = await self._resolver.resolve(host, port, family)
         for result in results:
-            # One bad address spoils all: which of them is taken is not ours to say.
+            # One address that is not allowed is enough to refuse: aiohttp chooses which one it connects to.
             if not self._is_allowed(ipaddress.ip_address(result["host"])):
                 raise AddressRefused(f"{host} is not on the open Internet")
         return results
@@ -75,9 +75,9 @@ class CheckedResolver(AbstractResolver):
 
 
 async def fetch(url: str, policy: FetchPolicy, resolver: AbstractResolver | None = None) -> bytes:
-    """The file's bytes.  The type that the server claims is ignored: whoever decodes them looks at them.
+    """The bytes of the file.  The Content-Type is ignored: the decoder detects the format.
 
-    Raises `InvalidConfig`, whose words do not tell what there is inside our network.
+    Raises `InvalidConfig`.  Its message does not disclose what is inside the server's own network.
     """
     checked = CheckedResolver(resolver or ThreadedResolver(), policy.is_allowed)
     connector = aiohttp.TCPConnector(resolver=checked, use_dns_cache=False, force_close=True)
@@ -88,7 +88,7 @@ async def fetch(url: str, policy: FetchPolicy, resolver: AbstractResolver | None
                 connector=connector,
                 trust_env=False,  # a proxy would resolve the name again, unchecked
                 cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,  # lest a small answer unfold into a large one
+                auto_decompress=False,  # a small response could decompress to a large one
                 headers={"Accept-Encoding": "identity"},
             ) as session,
         ):
@@ -96,7 +96,7 @@ async def fetch(url: str, policy: FetchPolicy, resolver: AbstractResolver | None
     except TimeoutError:
         raise InvalidConfig(f"the URL did not give its file within {policy.timeout_s:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError):
-        # One answer for a refused, a closed and an unknown address: else we would be a port scanner for strangers.
+        # One message for a refused, a closed and an unknown address: otherwise clients could scan ports through us.
         raise InvalidConfig("the URL's server cannot be reached, or may not be") from None
     finally:
         await checked.close()
@@ -134,7 +134,7 @@ def _parsed(text: str) -> URL:
 
 
 def _check(url: URL, policy: FetchPolicy) -> None:
-    """All that can be said before the name is resolved.  Raises `InvalidConfig`."""
+    """Checks that need no name resolution.  Raises `InvalidConfig`."""
     if url.scheme not in policy.schemes:
         raise InvalidConfig(f"only {' and '.join(sorted(policy.schemes))} URLs may be fetched")
     if not url.raw_host:
@@ -144,8 +144,8 @@ def _check(url: URL, policy: FetchPolicy) -> None:
     if policy.ports is not None and url.port not in policy.ports:
         raise InvalidConfig(f"port {url.port} may not be fetched from")
     try:
-        address = ipaddress.ip_address(url.raw_host or "")  # aiohttp does not ask the resolver about these
+        address = ipaddress.ip_address(url.raw_host or "")  # aiohttp does not pass addresses to the resolver
     except ValueError:
-        return  # a name; in other spellings of an address, such as 0x7f.1, the resolver finds what they mean
+        return  # a name, or an unusual form of an address such as 0x7f.1, which goes through the resolver
     if not policy.is_allowed(address):
         raise AddressRefused("not on the open Internet")

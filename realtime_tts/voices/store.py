@@ -1,6 +1,5 @@
-"""Voices that clients have uploaded: recordings with a name and a consent, kept on disk through crashes."""
+"""Store of uploaded voices: recordings with a name and a consent, in a folder that survives crashes."""
 
-import asyncio
 import hashlib
 import io
 import logging
@@ -8,7 +7,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -18,18 +17,16 @@ import numpy as np
 import soundfile
 from msgspec import Meta, Struct
 
-from realtime_tts.audio.decode import AudioUrl, decode_audio, parse_ref_audio
+from realtime_tts.audio.decode import decode_audio
 from realtime_tts.audio.pcm import Float32
 from realtime_tts.audio.resample import StreamingResampler
 from realtime_tts.engine.api import Reference
 from realtime_tts.errors import InvalidConfig, UnknownVoice, VoiceExists, VoiceStoreFull
-from realtime_tts.session.settings import VOICE_SCHEME
 from realtime_tts.text.unicode import printable
 
 log = logging.getLogger(__name__)
 
 STORED_RATE_HZ = 24_000
-"""`ref_audio` of an uploaded voice: `voice:NAME`."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _TEMPORARY = ".new-"
@@ -38,49 +35,49 @@ _TEMPORARY = ".new-"
 @dataclass(frozen=True, slots=True)
 class VoiceLimits:
     max_bytes: int = 10 * 1024 * 1024
-    """Of one uploaded file; OpenAI's limit."""
+    """Limit of one uploaded file.  It is OpenAI's."""
     min_s: float = 1.0
     max_s: float = 60.0
     max_voices: int = 1000
     max_total_bytes: int = 1024**3
-    """As stored: 48 kB a second."""
+    """Limit of all stored recordings, at 48 kB per second."""
     max_text_chars: int = 2000
-    """Of `consent` and of `ref_text`, each."""
+    """Limit of `consent`, and of `ref_text`."""
 
 
 class StoredVoice(Struct, frozen=True, kw_only=True):
-    """What is known of one uploaded voice; its JSON on disk.  A name on disk must be one that may be uploaded."""
+    """Metadata of one uploaded voice, as JSON on disk.  A name on disk must be one that an upload may have."""
 
     version: int
     name: Annotated[str, Meta(pattern=rf"^{_NAME.pattern}\Z")]
     consent: str
-    """The words in which whoever uploaded it said that the speaker agrees."""
+    """The uploader's statement that the speaker agrees."""
     created_at: float
-    """When that was: Unix time in seconds."""
+    """Unix time in seconds."""
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-    """Of the audio file as stored."""
+    """Hash of the stored audio file."""
     size_bytes: int
     duration_s: float
     ref_text: str | None = None
-    """What is said in it."""
+    """Transcript of the recording."""
 
 
 class VoiceStore:
-    """The voices of one folder, which belongs to one process.  All methods block, and may be called from any thread.
+    """The voices in one folder, which belongs to one process.  All methods block, and are thread-safe.
 
-    A voice is two files: the audio, named for voice and content, and the metadata, which names it.  The metadata's
-    rename is the moment at which a voice comes to be, its removal that at which it ends: whatever a crash leaves
-    beside it belongs to nobody, and is removed at the next start.
+    A voice is two files: the audio, named after the voice and its content, and the metadata, which refers to the audio.
+    The rename of the metadata creates a voice, its removal deletes the voice.  Other files that a crash leaves behind
+    belong to no voice, and are removed at the next start.
     """
 
     def __init__(self, folder: Path, limits: VoiceLimits | None = None, *, reserved: Collection[str] = ()) -> None:
-        """`reserved` are names that no upload may take, such as the model's own voices.  Raises `OSError`."""
+        """`reserved` are names that no upload may have, such as those of the models' voices.  Raises `OSError`."""
         self.limits = limits or VoiceLimits()
-        self.problems: list[str] = []
-        """What was found and passed over at the start, in words."""
+        self.skipped: list[str] = []
+        """The metadata files that were skipped at the start, each with the reason."""
         self._folder = folder
         self._reserved = frozenset(name.lower() for name in reserved)
-        self._changing = threading.Lock()
+        self._write_lock = threading.Lock()
         self._voices: dict[str, StoredVoice] = {}
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path in sorted(folder.glob("*.json")):
@@ -88,7 +85,7 @@ class VoiceStore:
         self._clean()
 
     def voices(self) -> tuple[StoredVoice, ...]:
-        """In the order of their names."""
+        """Sorted by name."""
         return tuple(voice for _key, voice in sorted(self._voices.copy().items()))
 
     def find(self, name: str) -> StoredVoice | None:
@@ -97,9 +94,9 @@ class VoiceStore:
     def add(
         self, name: str, audio: bytes, *, consent: str, created_at: float, ref_text: str | None = None
     ) -> StoredVoice:
-        """Keeps a new voice; when this returns it is on the disk.
+        """Stores a new voice.  It is on disk when this returns.
 
-        Raises `InvalidConfig` naming the field, `VoiceExists`, `VoiceStoreFull`, or `OSError` where the disk fails.
+        Raises `InvalidConfig`, `VoiceExists`, `VoiceStoreFull`, and `OSError` if the disk fails.
         """
         self._check_name(name)
         self._check_texts(consent, ref_text)
@@ -115,13 +112,13 @@ class VoiceStore:
             duration_s=len(samples) / STORED_RATE_HZ,
             ref_text=(ref_text or "").strip() or None,
         )
-        with self._changing:
+        with self._write_lock:
             self._check_room(voice)
             try:
                 self._write(self._audio_path(voice), stored)
                 self._write(self._metadata_path(name), msgspec.json.encode(voice))
             except BaseException:
-                # Metadata first: it may be in place already, where only the folder could not be synced.
+                # Metadata first: it may be in place already, if only the sync of the folder failed.
                 self._metadata_path(name).unlink(missing_ok=True)
                 self._audio_path(voice).unlink(missing_ok=True)
                 raise
@@ -130,21 +127,21 @@ class VoiceStore:
 
     def remove(self, name: str) -> None:
         """Raises `UnknownVoice`."""
-        with self._changing:
+        with self._write_lock:
             voice = self._known(name)
             self._metadata_path(voice.name).unlink(missing_ok=True)
             del self._voices[voice.name.lower()]
-            self._sync_folder()  # from here on it is gone, whatever happens
+            self._sync_folder()  # a crash after this does not bring the voice back
             self._audio_path(voice).unlink(missing_ok=True)
 
     def reference(self, name: str) -> Reference:
-        """The recording, for an engine.  Raises `UnknownVoice`, or `InvalidConfig` where it was damaged on disk."""
+        """The recording, for an engine.  Raises `UnknownVoice`, and `InvalidConfig` if it was damaged on disk."""
         voice = self._known(name)
         try:
             samples, rate_hz = soundfile.read(io.BytesIO(self._read(voice)), dtype="float32")
         except (OSError, ValueError, soundfile.SoundFileError) as error:
             if self.find(name) is not voice:
-                raise _unknown(name) from None  # removed just now
+                raise _unknown(name) from None  # it was removed meanwhile
             log.error("the uploaded voice %s cannot be read: %s", voice.name, error)
             raise InvalidConfig(f"the recording of {voice.name} is damaged; upload it again", param="voice") from None
         return Reference(voice.sha256, samples, rate_hz, voice.ref_text, x_vector_only=voice.ref_text is None)
@@ -165,9 +162,8 @@ class VoiceStore:
 
     def _check_texts(self, consent: str, ref_text: str | None) -> None:
         if consent.strip().lower() in ("", "false", "no", "none", "null", "0"):
-            raise InvalidConfig(
-                "say who has agreed to the use of this voice; without it, none is kept", param="consent"
-            )
+            words = "say who has agreed to the use of this voice; without it, none is kept"
+            raise InvalidConfig(words, param="consent")
         for field, text in (("consent", consent), ("ref_text", ref_text or "")):
             if len(text) > self.limits.max_text_chars:
                 raise InvalidConfig(f"at most {self.limits.max_text_chars} characters, got {len(text)}", param=field)
@@ -202,7 +198,7 @@ class VoiceStore:
         return self._folder / f"{voice.name.lower()}.{voice.sha256[:16]}.wav"
 
     def _write(self, path: Path, data: bytes) -> None:
-        """All of it under its name, on the disk, or nothing."""
+        """Writes the whole file, or nothing.  It is on disk when this returns."""
         handle, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=self._folder)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -216,9 +212,9 @@ class VoiceStore:
         self._sync_folder()
 
     def _sync_folder(self) -> None:
-        """A rename lives in the folder: without this a crash can undo it."""
+        """Makes a rename or a removal permanent: without this a crash can undo it."""
         if os.name != "posix":
-            return  # where a folder cannot be opened
+            return  # a folder cannot be opened there
         handle = os.open(self._folder, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -226,7 +222,7 @@ class VoiceStore:
             os.close(handle)
 
     def _read(self, voice: StoredVoice) -> bytes:
-        """Raises `ValueError` where it is not what was written, or `OSError`."""
+        """Raises `ValueError` if the file is not the one that was written, and `OSError`."""
         path = self._audio_path(voice)
         if path.stat().st_size != voice.size_bytes:
             raise ValueError("its audio has another size than when it was stored")
@@ -244,56 +240,21 @@ class VoiceStore:
                 raise ValueError("the model has a voice of that name")
             self._read(voice)
         except (OSError, ValueError, msgspec.MsgspecError) as error:
-            # Kept where it is: an operator may still mend it, and we would lose what we do not understand.
-            self.problems.append(f"{path.name}: {error}")
-            log.warning("the uploaded voice in %s is passed over: %s", path.name, error)
+            # Not deleted: an operator may repair it, and a newer version may have written it.
+            self.skipped.append(f"{path.name}: {error}")
         else:
             self._voices[voice.name.lower()] = voice
 
     def _clean(self) -> None:
-        """Removes what a crash has left: files half written, and audio that no metadata came to name."""
+        """Removes what a crash left behind: incomplete files, and audio without metadata."""
         for path in self._folder.glob(f"{_TEMPORARY}*"):
             path.unlink(missing_ok=True)
         for path in self._folder.glob("*.wav"):
             key = path.name.partition(".")[0]
             voice = self._voices.get(key)
-            named = self._metadata_path(key).exists() if voice is None else path == self._audio_path(voice)
-            if not named and re.fullmatch(rf"{_NAME.pattern}\.[0-9a-f]{{16}}\.wav", path.name):
+            in_use = self._metadata_path(key).exists() if voice is None else path == self._audio_path(voice)
+            if not in_use and re.fullmatch(rf"{_NAME.pattern}\.[0-9a-f]{{16}}\.wav", path.name):
                 path.unlink(missing_ok=True)
-
-
-class References:
-    """What `ref_audio` means: an uploaded voice, a recording in the message, or one behind a URL.
-
-    An instance is a session's `fetch_reference`.  `fetch_url` is there where the operator allows URLs.
-    """
-
-    def __init__(
-        self,
-        store: VoiceStore | None,
-        limits: VoiceLimits | None = None,
-        fetch_url: Callable[[str], Awaitable[bytes]] | None = None,
-    ) -> None:
-        self._store = store
-        self._limits = limits or VoiceLimits()
-        self._fetch_url = fetch_url
-
-    async def __call__(self, ref_audio: str) -> Reference:
-        """Raises `InvalidConfig`, naming `ref_audio` or `voice`."""
-        if ref_audio.startswith(VOICE_SCHEME):
-            if self._store is None:
-                raise InvalidConfig("this server keeps no uploaded voices", param="ref_audio")
-            return await asyncio.to_thread(self._store.reference, ref_audio.removeprefix(VOICE_SCHEME))
-        data = await asyncio.to_thread(parse_ref_audio, ref_audio, max_bytes=self._limits.max_bytes)
-        if isinstance(data, AudioUrl):
-            if self._fetch_url is None:
-                raise InvalidConfig("this server fetches no URLs; send the recording itself", param="ref_audio")
-            data = await self._fetch_url(data.url)
-        return await asyncio.to_thread(self._decoded, data)
-
-    def _decoded(self, data: bytes) -> Reference:
-        samples, rate_hz = decode_audio(data, max_bytes=self._limits.max_bytes, max_s=self._limits.max_s)
-        return Reference(hashlib.sha256(data).hexdigest(), samples, rate_hz)
 
 
 def _unknown(name: str) -> UnknownVoice:

@@ -1,4 +1,4 @@
-"""Sound for tests that is shaped like speech: a gliding voice through formants, in syllables with silence between."""
+"""Speech-like sound for tests: a gliding voice through formants, in syllables with silence between them."""
 
 import numpy as np
 

@@ -61,8 +61,8 @@ def test_every_format_is_decoded() -> None:
         assert rate_hz in (24_000, 48_000), kind
         assert len(samples) / rate_hz == pytest.approx(1.0, abs=0.06), kind  # mp3 has a delay of its own
         spectrum = np.abs(np.fft.rfft(samples[rate_hz // 10 : -rate_hz // 10]))
-        heard_hz = np.argmax(spectrum) * rate_hz / (len(samples) - 2 * (rate_hz // 10))
-        assert heard_hz == pytest.approx(440.0, abs=3), kind
+        measured_hz = np.argmax(spectrum) * rate_hz / (len(samples) - 2 * (rate_hz // 10))
+        assert measured_hz == pytest.approx(440.0, abs=3), kind
         assert np.abs(samples).max() == pytest.approx(0.5, abs=0.1), kind
 
 
@@ -83,12 +83,12 @@ def test_channels_are_mixed() -> None:
     np.testing.assert_allclose(samples, 0.25 * tone(), atol=1e-4)
 
 
-def test_a_file_just_long_enough_is_taken_and_one_sample_more_is_not() -> None:
+def test_a_file_of_the_greatest_length_is_decoded_and_one_sample_more_is_refused() -> None:
     assert len(decode_audio(file_of(tone(5.0)), max_bytes=1_000_000, max_s=5.0)[0]) == 120_000
     assert "longer than 5 s" in reason(file_of(np.append(tone(5.0), np.float32(0))))
 
 
-def test_too_many_bytes_are_refused_unread() -> None:
+def test_too_many_bytes_are_refused() -> None:
     assert "at most 1000 bytes" in reason(b"RIFF" + bytes(2000), max_bytes=1000)
 
 
@@ -131,17 +131,17 @@ def test_a_file_without_a_sample_is_refused() -> None:
 
 
 def open_length(flac: bytes) -> bytes:
-    """A flac as it is streamed: its length stands in the low 36 bits before its checksum, and 0 leaves it open."""
+    """A flac as it is streamed: its length is in the low 36 bits before its checksum, and 0 leaves it open."""
     return flac[:21] + bytes([flac[21] & 0xF0]) + bytes(4) + flac[26:]
 
 
-def test_a_flac_that_was_streamed_is_read_to_its_end() -> None:
+def test_a_streamed_flac_is_read_to_its_end() -> None:
     flac = file_of(tone(3.21), kind="FLAC")
     samples, _rate_hz = decode_audio(open_length(flac), max_bytes=1_000_000, max_s=5.0)
     np.testing.assert_allclose(samples, tone(3.21), atol=1e-4)
 
 
-def test_hours_in_a_few_bytes_are_refused_before_memory_is_taken() -> None:
+def test_hours_in_a_few_bytes_are_refused_before_memory_is_allocated() -> None:
     silence = file_of(np.zeros(24_000 * 60, np.float32), kind="FLAC")
     honest = reason(silence)
     lying = open_length(silence)
@@ -157,7 +157,7 @@ def test_hours_in_a_few_bytes_are_refused_before_memory_is_taken() -> None:
     assert peak_bytes < 4_000_000
 
 
-def test_a_header_that_promises_ten_hours_does_not_take_their_memory() -> None:
+def test_a_header_that_states_ten_hours_does_not_allocate_their_memory() -> None:
     data = bytearray(FILES["wav"])
     at = data.index(b"data") + 4
     data[at : at + 4] = struct.pack("<I", 24_000 * 2 * 36_000)
@@ -178,12 +178,12 @@ def test_a_header_that_promises_ten_hours_does_not_take_their_memory() -> None:
     st.integers(0, 2**16),
     st.integers(0, 2**16),
 )
-def test_no_altered_file_does_more_than_be_refused(
+def test_an_altered_file_is_decoded_or_refused(
     kind: str, edits: list[tuple[int, bytes]], cut: int, length: int
 ) -> None:
     data = bytearray(FILES[kind])
     for where, what in edits:
-        at = where % (len(data) if where % 3 else 64)  # headers are where the traps are
+        at = where % (len(data) if where % 3 else 64)  # most faults are in headers
         data[at : at + len(what)] = what
     if cut % 4 == 0:
         del data[cut % len(data) : cut % len(data) + length]
@@ -196,11 +196,11 @@ def test_no_altered_file_does_more_than_be_refused(
     assert np.abs(samples).max() <= 1.0
 
 
-# -- What `ref_audio` may be ------------------------------------------------------------------------------------------
+# -- Values of `ref_audio` ---------------------------------------------------------------------------------------------
 
 
 @given(st.binary(min_size=1, max_size=200), st.sampled_from(["", "data:;base64,", "DATA:audio/wav;Base64,"]))
-def test_bytes_come_back_from_base64(data: bytes, head: str) -> None:
+def test_base64_is_decoded(data: bytes, head: str) -> None:
     encoded = base64.encodebytes(data).decode()  # with line breaks
     assert parse_ref_audio(head + encoded) == data
 
@@ -214,12 +214,12 @@ def test_any_text_is_bytes_a_url_or_refused(text: str) -> None:
     assert found
 
 
-def test_a_url_is_told_apart() -> None:
+def test_a_url_is_returned_as_such() -> None:
     for url in ("http://example.org/a.wav", "HTTPS://example.org/b"):
         assert parse_ref_audio(url) == AudioUrl(url)
 
 
-def test_what_is_neither_is_refused() -> None:
+def test_other_values_of_ref_audio_are_refused() -> None:
     for value in [
         "",
         "data:",
@@ -235,7 +235,7 @@ def test_what_is_neither_is_refused() -> None:
             parse_ref_audio(value)
 
 
-def test_base64_of_too_much_is_refused_before_it_is_decoded() -> None:
+def test_base64_of_too_many_bytes_is_refused_before_it_is_decoded() -> None:
     assert parse_ref_audio(base64.b64encode(bytes(100)).decode(), max_bytes=100) == bytes(100)
     with pytest.raises(InvalidConfig, match="at most 100 bytes"):
         parse_ref_audio("A" * 400, max_bytes=100)

@@ -71,8 +71,8 @@ def test_any_chunking_gives_the_same_bytes_and_exactly_the_samples_that_are_due(
     samples = np.resize(speechlike(model_rate_hz, 0.25), length)
     cuts = data.draw(st.lists(st.integers(0, length), max_size=6))
     chunked, once = (
-        encoded(samples, audio_format, places, model_rate_hz=model_rate_hz, streaming=streaming, tempo=tempo)
-        for places in (cuts, [])
+        encoded(samples, audio_format, chunking, model_rate_hz=model_rate_hz, streaming=streaming, tempo=tempo)
+        for chunking in (cuts, [])
     )
     total = due(length, model_rate_hz, audio_format.sample_rate_hz, tempo)
     assert sum(packet.samples for packet in chunked) == sum(packet.samples for packet in once) == total
@@ -111,16 +111,16 @@ def test_a_whole_file_states_its_rate_and_length_and_is_the_same_sound() -> None
         [whole] = encoded(samples, audio_format, [3_000, 9_999], streaming=False)
         raw = {"pcm": "PCM_16", "pcm_mulaw": "ULAW", "pcm_alaw": "ALAW"}.get(audio_format.encoding)
         how = {"format": "RAW", "subtype": raw, "samplerate": audio_format.sample_rate_hz, "channels": 1} if raw else {}
-        heard, rate_hz = soundfile.read(io.BytesIO(whole.data), dtype="float32", **how)
+        output, rate_hz = soundfile.read(io.BytesIO(whole.data), dtype="float32", **how)
         assert rate_hz == audio_format.sample_rate_hz, audio_format
-        assert len(heard) == whole.samples, audio_format
+        assert len(output) == whole.samples, audio_format
         lossy = audio_format.encoding in (Encoding.OPUS, Encoding.MP3)
-        ratio_db = snr_db(resampled(samples, 24_000, rate_hz), np.asarray(heard, np.float32))
+        ratio_db = snr_db(resampled(samples, 24_000, rate_hz), np.asarray(output, np.float32))
         assert ratio_db > (12 if lossy else 34), audio_format
 
 
 def with_middle(middle: float, rate_hz: int, *, streaming: bool, tempo: float) -> Float32:
-    """What is heard of a constant whose middle sample is `middle`."""
+    """The output for a constant whose middle sample is `middle`."""
     samples = np.full(24_000, 0.25, np.float32)
     samples[12_000] = middle
     packets = encoded(samples, AudioFormat(Encoding.PCM, rate_hz), streaming=streaming, tempo=tempo)

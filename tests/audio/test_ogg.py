@@ -29,11 +29,11 @@ def file_of(rate_hz: int, samples: int) -> tuple[bytes, list[bytes], int]:
 @settings(max_examples=10)
 def test_libsndfile_reads_exactly_the_samples(rate_hz: int, samples: int) -> None:
     data, packets, skip = file_of(rate_hz, samples)
-    heard, read_rate_hz = soundfile.read(io.BytesIO(data), dtype="float32")
-    assert (read_rate_hz, len(heard)) == (rate_hz, samples)
+    output, read_rate_hz = soundfile.read(io.BytesIO(data), dtype="float32")
+    assert (read_rate_hz, len(output)) == (rate_hz, samples)
     decoder = opuslib_next.Decoder(rate_hz, 1)
     raw = np.frombuffer(b"".join(decoder.decode(packet, rate_hz // 50) for packet in packets), "<i2") / 32_768
-    assert np.abs(raw[skip : skip + samples] - heard).max() < 1e-3  # ours is rounded to 16 bits
+    assert np.abs(raw[skip : skip + samples] - output).max() < 1e-3  # ours is rounded to 16 bits
 
 
 def test_packets_longer_than_a_segment_are_kept() -> None:
@@ -43,11 +43,11 @@ def test_packets_longer_than_a_segment_are_kept() -> None:
     noise = np.random.default_rng(0).uniform(-0.3, 0.3, (60, 960)).astype(np.float32)
     packets = [encoder.encode_float(frame.tobytes(), 960) for frame in noise]
     assert min(map(len, packets)) > 255
-    heard, _ = soundfile.read(
+    output, _ = soundfile.read(
         io.BytesIO(ogg_opus(packets, sample_rate_hz=48_000, pre_skip_samples=0, samples=60 * 960)), dtype="float32"
     )
     raw = np.frombuffer(b"".join(decoder.decode(packet, 960) for packet in packets), "<i2") / 32_768
-    assert np.abs(raw - heard).max() < 1e-3
+    assert np.abs(raw - output).max() < 1e-3
 
 
 def test_pages_are_numbered_and_the_first_and_last_are_marked() -> None:
@@ -92,8 +92,8 @@ def test_a_streamed_file_has_exactly_the_samples_for_any_chunking(rate_hz: int, 
     if not samples:
         assert packets == []
         return
-    heard, read_rate_hz = soundfile.read(io.BytesIO(b"".join(packet.data for packet in packets)), dtype="float32")
-    assert (read_rate_hz, len(heard)) == (rate_hz, samples)
+    output, read_rate_hz = soundfile.read(io.BytesIO(b"".join(packet.data for packet in packets)), dtype="float32")
+    assert (read_rate_hz, len(output)) == (rate_hz, samples)
 
 
 def test_a_streamed_file_does_not_wait_for_its_end() -> None:

@@ -55,11 +55,11 @@ def test_speech_is_at_its_time_after_the_pre_skip() -> None:
     for rate_hz in RATES:
         samples = speechlike(rate_hz)
         packets, pre_skip = packets_of(samples, rate_hz, list(range(700, len(samples), 700)))
-        heard = decoded(packets, rate_hz)
-        at_once = snr_db(samples, heard[pre_skip : pre_skip + len(samples)])
+        output = decoded(packets, rate_hz)
+        at_once = snr_db(samples, output[pre_skip : pre_skip + len(samples)])
         assert at_once > 12, rate_hz
         for shift in (-3, 3):  # no other shift fits better
-            assert snr_db(samples[8:-8], heard[pre_skip + 8 + shift :][: len(samples) - 16]) < at_once, rate_hz
+            assert snr_db(samples[8:-8], output[pre_skip + 8 + shift :][: len(samples) - 16]) < at_once, rate_hz
         kbit_per_s = sum(len(packet.data) for packet in packets) * 8 / 1_000 / (len(samples) / rate_hz)
         assert kbit_per_s < 1.2 * BITRATES[rate_hz] / 1_000, rate_hz
 

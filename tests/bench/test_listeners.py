@@ -1,4 +1,4 @@
-"""Many listeners on a real server: every request is accounted for, and the load ends when it should."""
+"""Concurrent listeners of a real server: an outcome for every request, and a bounded load."""
 
 import asyncio
 from itertools import pairwise
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bench.listeners import Load, Plan, ask_model
-from bench.summary import Outcome, Status, summarise
+from bench.listeners import Load, LoadPlan, served_model
+from bench.summary import Outcome, Status
 from bench.trace import Arrival
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.config import EngineConfig
@@ -17,14 +17,13 @@ from tests.fakes import raises_for, until, wrapped
 from tests.serving import tone_server
 
 SLOW = tone.ToneCosts(a0_s=0.3)
-"""Seconds per codec frame of 80 ms: nobody can be served in time."""
+"""0.3 s per codec frame of 80 ms: no stream is continuous."""
+
+NO_ADMISSION = EngineConfig(scheduler="policy_c")
+"""Refuses no request, even if it is too slow."""
 
 
-TAKES_ALL = EngineConfig(scheduler="policy_c")
-"""Refuses nobody, however slow it is."""
-
-
-async def loaded(plan: Plan) -> list[Outcome]:
+async def loaded(plan: LoadPlan) -> list[Outcome]:
     async with asyncio.timeout(20):
         return await Load(plan, MonotonicClock()).run()
 
@@ -33,47 +32,50 @@ def at(*times_s: float, session: str | None = None) -> tuple[Arrival, ...]:
     return tuple(Arrival(at_s, f"This is request number {at_s}.", session) for at_s in times_s)
 
 
-@pytest.mark.parametrize("keep_connections", [True, False])
-async def test_an_open_load_asks_for_everything_at_its_time(keep_connections: bool) -> None:
-    arrivals = at(0.0, 0.0, 0.1, 0.4)
-    async with tone_server() as (url, _):
-        outcomes = await loaded(Plan(url=url, arrivals=arrivals, keep_connections=keep_connections))
-    assert [outcome.status for outcome in outcomes] == [Status.OK] * 4
-    assert [(outcome.intended_s, outcome.text) for outcome in outcomes] == [(a.at_s, a.text) for a in arrivals]
-    assert all(outcome.sent_s is not None and outcome.sent_s >= outcome.intended_s for outcome in outcomes)
-    assert all(outcome.audio_s > 1 and outcome.packets > 1 for outcome in outcomes)
+async def test_an_open_load_requests_everything_at_its_time() -> None:
+    arrivals = at(0.0, 0.0, 0.1, 0.3)
+    for keep_connections in (True, False):
+        async with tone_server() as (url, _):
+            outcomes = await loaded(LoadPlan(url=url, arrivals=arrivals, keep_connections=keep_connections))
+        assert [outcome.status for outcome in outcomes] == [Status.OK] * 4
+        assert [(outcome.intended_s, outcome.text) for outcome in outcomes] == [(a.at_s, a.text) for a in arrivals]
+        assert all(outcome.sent_s is not None and outcome.sent_s >= outcome.intended_s for outcome in outcomes)
+        assert all(outcome.audio_s > 1 and outcome.packets > 1 for outcome in outcomes)
 
 
-async def test_client_and_server_agree_on_how_the_listener_fared() -> None:
-    costs = tone.ToneCosts(a0_s=0.09)  # slower than speech: everybody runs dry
-    async with tone_server(tone.build(costs=costs), config=TAKES_ALL) as (url, _):
-        outcomes = await loaded(Plan(url=url, arrivals=at(0.0, 0.1)))
-    summary = summarise(outcomes)
-    assert summary.completed == 2
-    assert summary.underrun_s.p50 is not None
-    assert summary.underrun_s.p50 > 0.05
-    assert summary.ttfp_difference_s.p99 is not None
-    assert summary.ttfp_difference_s.p99 < 0.05
-    assert summary.underrun_difference_s.p99 is not None
-    assert summary.underrun_difference_s.p99 < 0.05
+@pytest.mark.slow
+async def test_client_and_server_agree_on_the_underrun() -> None:
+    costs = tone.ToneCosts(a0_s=0.09)  # slower than speech: every stream has an underrun
+    async with tone_server(tone.build(costs=costs), config=NO_ADMISSION) as (url, _):
+        outcomes = await loaded(LoadPlan(url=url, arrivals=at(0.0, 0.1)))
+    assert [outcome.status for outcome in outcomes] == [Status.OK] * 2
+    for outcome in outcomes:
+        assert outcome.server is not None
+        assert outcome.server.ttfp_s is not None
+        assert outcome.max_underrun_s > 0
+        # Delays of this machine affect both sides, so only their order of magnitude is comparable.
+        assert outcome.server.max_underrun_s == pytest.approx(outcome.max_underrun_s, rel=0.5)
 
 
-async def test_arrivals_of_one_session_share_a_connection_and_wait_for_each_other() -> None:
+async def test_arrivals_of_one_session_share_a_connection_in_sequence() -> None:
     limits = ServerLimits(max_sessions=1)
     async with tone_server(tone.build(costs=tone.ToneCosts(a0_s=0.005)), limits) as (url, _):
-        outcomes = await loaded(Plan(url=url, arrivals=at(0.0, 0.01, 0.02, session="a")))
+        outcomes = await loaded(LoadPlan(url=url, arrivals=at(0.0, 0.01, 0.02, session="a")))
     assert [outcome.status for outcome in outcomes] == [Status.OK] * 3
     for earlier, later in pairwise(outcomes):
         assert later.sent_s is not None
         assert later.sent_s >= earlier.ended_s
         assert later.ttfp_s is not None
-        assert later.ttfp_s > later.sent_s - later.intended_s, "its wait for its turn must count"
+        assert later.ttfp_s > later.sent_s - later.intended_s, "the wait for the previous request must count"
 
 
-async def test_closed_users_ask_on_and_on_for_the_same_texts_by_seed() -> None:
+async def test_closed_users_request_the_same_texts_by_seed() -> None:
     async with tone_server() as (url, _):
         runs = [
-            Load(Plan(url=url, mode="closed", users=3, duration_s=0.5, seed=7, keep_connections=True), MonotonicClock())
+            Load(
+                LoadPlan(url=url, mode="closed", users=3, duration_s=0.3, seed=7, keep_connections=True),
+                MonotonicClock(),
+            )
             for _ in range(2)
         ]
         outcomes = [await load.run() for load in runs]
@@ -84,8 +86,8 @@ async def test_closed_users_ask_on_and_on_for_the_same_texts_by_seed() -> None:
     assert first[:common] == again[:common]
 
 
-async def test_a_kept_connection_is_used_again_once_its_listener_has_heard_all() -> None:
-    arrivals = (Arrival(0.0, "Hello."), Arrival(0.1, "Hello."), Arrival(1.0, "Hello."))  # each 0.4 s of speech
+async def test_a_kept_connection_is_reused_after_the_end_of_playback() -> None:
+    arrivals = (Arrival(0.0, "Hello."), Arrival(0.1, "Hello."), Arrival(0.7, "Hello."))  # each 0.4 s of speech
     async with tone_server() as (url, server):
         most = 0
 
@@ -96,86 +98,87 @@ async def test_a_kept_connection_is_used_again_once_its_listener_has_heard_all()
                 await asyncio.sleep(0.01)
 
         watching = asyncio.create_task(watch())
-        outcomes = await loaded(Plan(url=url, arrivals=arrivals, keep_connections=True))
+        outcomes = await loaded(LoadPlan(url=url, arrivals=arrivals, keep_connections=True))
         watching.cancel()
     assert [outcome.status for outcome in outcomes] == [Status.OK] * 3
     assert most == 2
 
 
-async def test_listeners_hear_the_end_before_they_think() -> None:
+@pytest.mark.slow
+async def test_listeners_wait_for_the_end_of_playback() -> None:
     async with tone_server() as (url, _):
-        plan = Plan(url=url, mode="listeners", users=6, duration_s=4.0, think_s=0.2, keep_connections=True)
+        plan = LoadPlan(url=url, mode="listeners", users=6, duration_s=4.0, think_s=0.2, keep_connections=True)
         load = Load(plan, MonotonicClock())
         outcomes = await load.run()
     assert {outcome.status for outcome in outcomes} == {Status.OK}
     by_user: dict[str | None, list[Outcome]] = {}
-    for outcome, take in zip(outcomes, load.takes, strict=True):
-        by_user.setdefault(take.session, []).append(outcome)
-    turns = [pair for of_one in by_user.values() for pair in pairwise(of_one)]
-    assert turns
-    assert all(later.intended_s >= earlier.intended_s + earlier.audio_s for earlier, later in turns)
+    for outcome, record in zip(outcomes, load.records, strict=True):
+        by_user.setdefault(record.session, []).append(outcome)
+    pairs = [pair for of_one in by_user.values() for pair in pairwise(of_one)]
+    assert pairs
+    assert all(later.intended_s >= earlier.intended_s + earlier.audio_s for earlier, later in pairs)
 
 
-async def test_whoever_finds_no_place_is_refused_and_told_when_to_come_again() -> None:
+async def test_a_listener_without_capacity_is_refused_with_a_retry_time() -> None:
     model = tone.build(costs=tone.ToneCosts(a0_s=0.02))
     async with tone_server(model, ServerLimits(max_sessions=1)) as (url, _):
-        outcomes = await loaded(Plan(url=url, arrivals=at(0.0, 0.2)))
+        outcomes = await loaded(LoadPlan(url=url, arrivals=at(0.0, 0.2)))
     assert [outcome.status for outcome in outcomes] == [Status.OK, Status.REFUSED]
     assert outcomes[1].retry_after_s == 5
     assert outcomes[1].ttfp_s is None
 
 
-async def test_a_refused_user_does_not_come_back_at_once() -> None:
+async def test_a_refused_user_does_not_retry_at_once() -> None:
     model = tone.build(costs=SLOW)
     async with tone_server(model, ServerLimits(max_sessions=1)) as (url, _):
-        outcomes = await loaded(Plan(url=url, mode="closed", users=2, duration_s=0.5, drain_s=0.2))
+        outcomes = await loaded(LoadPlan(url=url, mode="closed", users=2, duration_s=0.5, drain_s=0.2))
     assert sorted(outcome.status for outcome in outcomes) == [Status.REFUSED, Status.UNFINISHED]
 
 
-async def test_a_failure_is_told_with_its_reason() -> None:
+async def test_a_failure_has_its_reason() -> None:
     model = wrapped(tone.build(), "talker", raises_for("This is request number 0.0."))
     async with tone_server(model) as (url, _):
-        outcomes = await loaded(Plan(url=url, arrivals=at(0.0, 0.1)))
+        outcomes = await loaded(LoadPlan(url=url, arrivals=at(0.0, 0.1)))
     assert [outcome.status for outcome in outcomes] == [Status.FAILED, Status.OK]
     assert outcomes[0].reason
 
 
 async def test_without_a_server_every_request_fails() -> None:
-    outcomes = await loaded(Plan(url="http://127.0.0.1:9", arrivals=at(0.0)))
+    outcomes = await loaded(LoadPlan(url="http://127.0.0.1:9", arrivals=at(0.0)))
     assert [outcome.status for outcome in outcomes] == [Status.FAILED]
 
 
-async def test_what_is_not_done_in_time_is_cut_and_still_counts() -> None:
-    async with tone_server(tone.build(costs=SLOW), config=TAKES_ALL) as (url, server):
-        outcomes = await loaded(Plan(url=url, arrivals=at(0.0, 0.0), duration_s=0.5, drain_s=1.5))
+async def test_unfinished_requests_are_interrupted_and_counted() -> None:
+    async with tone_server(tone.build(costs=SLOW), config=NO_ADMISSION) as (url, server):
+        outcomes = await loaded(LoadPlan(url=url, arrivals=at(0.0, 0.0), duration_s=0.5, drain_s=1.0))
         assert server.active_sessions == 0
     assert [outcome.status for outcome in outcomes] == [Status.UNFINISHED] * 2
     assert all(outcome.packets and outcome.continuity_ok is False for outcome in outcomes)
 
 
-async def test_it_stops_when_it_is_told_to() -> None:
+async def test_the_load_stops_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.listeners.PROGRESS_EVERY_S", 0.02)
     stop = asyncio.Event()
     lines: list[str] = []
     async with tone_server() as (url, _):
-        load = Load(Plan(url=url, mode="closed", users=2, duration_s=600), MonotonicClock())
+        load = Load(LoadPlan(url=url, mode="closed", users=2, duration_s=600), MonotonicClock())
         running = asyncio.create_task(load.run(stop, lines.append))
-        await asyncio.sleep(1.3)
+        await until(lambda: sum(record.status is Status.OK for record in load.records) > 2 and bool(lines))
         stop.set()
         outcomes = await asyncio.wait_for(running, 10)
     assert sum(outcome.status is Status.OK for outcome in outcomes) > 2
-    assert len(lines) == 1
     assert "ok" in lines[0]
 
 
-async def test_the_server_is_asked_for_its_model() -> None:
+async def test_the_server_names_its_model() -> None:
     async with tone_server() as (url, _):
-        assert await ask_model(url) == "tone"
+        assert await served_model(url) == "tone"
 
 
-async def test_those_who_never_read_ask_and_are_not_counted() -> None:
+async def test_stalled_clients_connect_and_are_not_counted() -> None:
     async with tone_server() as (url, server):
-        load: dict[str, Any] = {"mode": "listeners", "users": 3, "think_s": 0.05, "duration_s": 1.0, "drain_s": 1.0}
-        plan = Plan(url=url, keep_connections=True, stalled=2, **load)
+        load: dict[str, Any] = {"mode": "listeners", "users": 3, "think_s": 0.05, "duration_s": 0.6, "drain_s": 1.0}
+        plan = LoadPlan(url=url, keep_connections=True, stalled=2, **load)
         loading = asyncio.create_task(loaded(plan))
         await until(lambda: server.active_sessions == 5)
         outcomes = await loading

@@ -1,17 +1,17 @@
-"""The load test's command, end to end: a real server, a process of its own, the table, the files, the exit status."""
+"""The load test command: a real server, the table, the files and the exit status."""
 
 import asyncio
 import re
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench import load, results, trace
-from bench.listeners import Plan
+from bench.listeners import LoadPlan
+from bench.results import Run
 from bench.summary import Outcome, Packet, Status, judge, summarise
 from bench.trace import Arrival
 from tests.serving import tone_server
@@ -37,18 +37,20 @@ def files(folder: Path) -> list[str]:
     return [f"--{name}={folder / name}" for name in ("json", "report", "trace")]
 
 
+@pytest.mark.slow
 async def test_a_load_prints_its_table_and_writes_its_files(tmp_path: Path) -> None:
     async with tone_server() as (url, _):
         options = ["--url", url, "--mode", "closed", "-c", "4", "--duration", "1.2", "--sentences", "2"]
         status, out, err = await ended(await started(*options, *files(tmp_path)))
     assert status == 0, err
-    head, row, *told = out.splitlines()
-    assert "underrun p50/p95/p99 ms | TTFP p50/p95/p99 ms" in head
+    heading, row, *notes = out.splitlines()
+    assert "underrun p50/p95/p99 ms | TTFP p50/p95/p99 ms" in heading
     assert row.startswith("closed, c=4")
-    assert re.search(r"\| +\d+(\.\d)?% \|", row), "how many were in time is this machine's affair"
-    assert re.search(r"\|client - server\| p50/p99: TTFP [\d.]+/[\d.]+ ms, underrun [\d.]+/[\d.]+ ms", "\n".join(told))
-    assert re.search(r"1 s  hearing speech +\d+  ok +\d+", err)
-    run = results.loads((tmp_path / "json").read_bytes())
+    assert re.search(r"\| +\d+(\.\d)?% \|", row), "the share in time depends on this machine"
+    assert re.search(r"\|client - server\| p50/p99: TTFP [\d.]+/[\d.]+ ms, underrun [\d.]+/[\d.]+ ms", "\n".join(notes))
+    assert re.search(r"1 s  playing +\d+  ok +\d+", err)
+    (run,) = results.loads((tmp_path / "json").read_bytes())
+    assert isinstance(run, Run)
     assert run.conditions["model"] == "tone"
     assert run.conditions["command"].startswith("python -m bench.load --url")
     assert run.conditions["ended"] == "as planned"
@@ -68,7 +70,8 @@ async def test_a_trace_is_replayed(tmp_path: Path) -> None:
     assert trace.loads((tmp_path / "trace").read_text("utf-8")) == arrivals
 
 
-async def test_ctrl_c_ends_it_and_prints_what_there_is(tmp_path: Path) -> None:
+@pytest.mark.slow
+async def test_ctrl_c_ends_the_load_and_prints_the_results(tmp_path: Path) -> None:
     async with tone_server() as (url, _):
         options = ["--url", url, "--mode", "listeners", "-c", "8", "--think", "0.2", "--duration", "600"]
         process = await started(*options, *files(tmp_path))
@@ -78,7 +81,8 @@ async def test_ctrl_c_ends_it_and_prints_what_there_is(tmp_path: Path) -> None:
         status, out, err = await ended(process)
     assert status == 0, err
     assert "listeners, c=8, think 0.2 s" in out
-    assert results.loads((tmp_path / "json").read_bytes()).conditions["ended"] == "early"
+    (run,) = results.loads((tmp_path / "json").read_bytes())
+    assert run.conditions["ended"] == "early"
 
 
 async def test_the_limit_decides_the_exit_status() -> None:
@@ -88,58 +92,50 @@ async def test_the_limit_decides_the_exit_status() -> None:
     assert status == 1, out + err
 
 
-async def test_where_there_is_no_server_it_says_so() -> None:
+async def test_a_missing_server_is_an_error() -> None:
     status, out, err = await ended(await started("--url", "http://127.0.0.1:9"))
     assert (status, out) == (2, "")
     assert err.startswith("Error: there is no realtime voice server")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_invalid_requests_are_refused_before_any_load(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, words in (
         (["--url", "http://example.com"], "not this machine"),
         (["--trace-in", "/nonexistent.json"], "No such file"),
-    ],
-)
-def test_what_cannot_be_is_said_before_any_load(
-    arguments: Sequence[str], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert load.main(arguments) == 2
-    assert words in capsys.readouterr().err
+    ):
+        assert load.main(arguments) == 2
+        assert words in capsys.readouterr().err
+    for arguments in (["--rate", "0"], ["--duration", "inf"], ["--mode", "other"], ["--think", "-1"]):
+        with pytest.raises(SystemExit):
+            load.parse(arguments)
 
 
-@pytest.mark.parametrize("arguments", [["--rate", "0"], ["--duration", "inf"], ["--mode", "other"], ["--think", "-1"]])
-def test_options_are_checked(arguments: list[str]) -> None:
-    with pytest.raises(SystemExit):
-        load.parse(arguments)
-
-
-def planned(*arguments: str) -> Plan:
-    return load.planned(load.parse(arguments))
+def plan_of(*arguments: str) -> LoadPlan:
+    return load.plan_of(load.parse(arguments))
 
 
 def test_the_same_seed_plans_the_same_load_with_or_without_bursts() -> None:
-    plain, again, other = (planned("--rate", "5", "--duration", "20", "--seed", seed) for seed in ("1", "1", "2"))
+    plain, again, other = (plan_of("--rate", "5", "--duration", "20", "--seed", seed) for seed in ("1", "1", "2"))
     assert plain == again
     assert plain.arrivals != other.arrivals
-    burst = planned("--rate", "5", "--duration", "20", "--seed", "1", "--burst-size", "3", "--burst-every", "8")
+    burst = plan_of("--rate", "5", "--duration", "20", "--seed", "1", "--burst-size", "3", "--burst-every", "8")
     assert set(plain.arrivals) < set(burst.arrivals)
     assert len(burst.arrivals) == len(plain.arrivals) + 6
 
 
 def test_only_an_open_load_has_arrivals() -> None:
-    assert planned("--mode", "closed", "-c", "3").arrivals == ()
-    assert planned("--mode", "closed", "-c", "3").users == 3
+    assert plan_of("--mode", "closed", "-c", "3").arrivals == ()
+    assert plan_of("--mode", "closed", "-c", "3").users == 3
 
 
-def test_only_users_who_hear_the_end_keep_their_connection_unless_told() -> None:
-    kept = [planned("--mode", mode).keep_connections for mode in ("open", "closed", "listeners")]
+def test_only_listeners_keep_their_connection_by_default() -> None:
+    kept = [plan_of("--mode", mode).keep_connections for mode in ("open", "closed", "listeners")]
     assert kept == [False, False, True]
-    assert planned("--mode", "closed", "--connections", "user").keep_connections
-    assert not planned("--mode", "listeners", "--connections", "request").keep_connections
+    assert plan_of("--mode", "closed", "--connections", "user").keep_connections
+    assert not plan_of("--mode", "listeners", "--connections", "request").keep_connections
 
 
-def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_has_examples_and_modes(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         load.parse(["--help"])
     text = capsys.readouterr().out
@@ -152,7 +148,7 @@ def outcome(**fields: Any) -> Outcome:
     return judge(**ok | {"timeline": [Packet(0.1, 1), Packet(2, 1)]} | fields)
 
 
-def test_the_notes_tell_refusals_failures_and_those_who_wait() -> None:
+def test_the_notes_count_refusals_failures_and_waiting_requests() -> None:
     outcomes = [
         outcome(),
         outcome(status=Status.REFUSED, timeline=[], retry_after_s=5),
@@ -160,12 +156,12 @@ def test_the_notes_tell_refusals_failures_and_those_who_wait() -> None:
         outcome(status=Status.UNFINISHED, timeline=[]),
     ]
     text = "\n".join(load.notes(summarise(outcomes), outcomes))
-    assert "come again after 5 s" in text
+    assert "retry after 5 s" in text
     assert "failed, 1 times: it broke" in text
-    assert "1 still waited" in text
+    assert "1 without any audio" in text
 
 
-def test_the_verdict() -> None:
-    gap_s = summarise([outcome()])
-    assert [load.verdict(gap_s, limit) for limit in (None, 100.0, 1000.0)] == [0, 1, 0]
-    assert load.verdict(summarise([]), None) == 1
+def test_the_exit_status_depends_on_the_limit() -> None:
+    summary = summarise([outcome()])
+    assert [load.exit_status(summary, limit) for limit in (None, 100.0, 1000.0)] == [0, 1, 0]
+    assert load.exit_status(summarise([]), None) == 1

@@ -1,6 +1,8 @@
-"""Results as a file: what is written is what is read, with the conditions."""
+"""Results as a file: unchanged by writing and reading, with the conditions."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bench import results
 from bench.results import Bar, Bars, Line, Plot, Result, Run, Table
@@ -20,9 +22,8 @@ OUTCOMES = (
 )
 
 
-def test_what_is_written_is_what_is_read() -> None:
+def test_a_run_is_summarised_without_its_warm_up() -> None:
     run = Run("a", OUTCOMES, duration_s=10, warm_up_s=0.7, conditions={"command": "python"})
-    assert results.loads(results.dumps(run)) == run
     assert [outcome.status for outcome in run.counted] == [Status.REFUSED]
     assert run.summary().requests == 1
 
@@ -38,28 +39,45 @@ RESULT = Result(
 )
 
 
-def test_any_result_is_written_and_read_alone_or_in_a_list() -> None:
+def test_runs_and_results_are_read_as_they_were_written() -> None:
     run = Run("a", OUTCOMES, duration_s=10)
-    assert results.loads_any(results.dumps(RESULT)) == (RESULT,)
-    assert results.loads_any(results.dumps(run)) == (run,)
-    assert results.loads_any(b" " + results.dumps_all([run, RESULT])) == (run, RESULT)
-    assert results.loads_any(results.dumps_all([])) == ()
+    lists: list[list[Run | Result]] = [[run], [RESULT], [run, RESULT], []]
+    for found in lists:
+        assert results.loads(results.dumps(found)) == tuple(found)
 
 
-@pytest.mark.parametrize("data", [b"{}", b"", b"[{}]", b'{"bench": "bench.some"}', b'{"bench": 1}', b"7"])
-def test_what_is_no_result_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        results.loads_any(data)
-    with pytest.raises(ValueError, match=r"."):
-        results.loads(data)
+def test_other_files_are_refused() -> None:
+    for data in (b"{}", b"", b"[{}]", b'[{"bench": "bench.some"}]', b'[{"bench": 1}]', b"7"):
+        with pytest.raises(ValueError, match=r"."):
+            results.loads(data)
+
+
+FINITE = st.integers(-(10**9), 10**9).map(lambda thousandths: thousandths / 1000)
+
+
+@settings(max_examples=50)
+@given(st.lists(FINITE))
+def test_a_distribution_rises_from_0_to_1(values: list[float]) -> None:
+    points = results.cumulative(values)
+    assert list(points) == sorted(points)
+    assert bool(points) is bool(values)
+    if values:
+        assert points[0] == (min(values), 0.0)
+        assert points[-1] == (max(values), 1.0)
+
+
+def test_a_large_distribution_is_thinned() -> None:
+    points = results.cumulative(list(map(float, range(10_000))))
+    assert len(points) == results.MAX_CUMULATIVE_POINTS + 1
+    assert points[-1] == (9999.0, 1.0)
 
 
 def test_a_table_is_a_rectangle() -> None:
-    with pytest.raises(ValueError, match="as long as the 2 columns"):
+    with pytest.raises(ValueError, match="must have 2 values"):
         Table("Some", ("name", "µs"), (("ours", 1), ("theirs",)))
 
 
 def test_the_conditions_name_command_commit_and_hardware() -> None:
-    told = results.conditions("bench.load", ["--label", "a b"])
-    assert told["command"] == "python -m bench.load --label 'a b'"
-    assert all(told[name] for name in ("commit", "processor", "cores", "machine", "python", "measured"))
+    named = results.conditions("bench.load", ["--label", "a b"])
+    assert named["command"] == "python -m bench.load --label 'a b'"
+    assert all(named[name] for name in ("commit", "processor", "cores", "machine", "python", "measured"))

@@ -1,4 +1,4 @@
-"""What is configured is what runs: keys, limits, figures and traces of a whole server, the cheap checks first."""
+"""Composition root: a whole server runs as it is configured, and refuses before it loads a model."""
 
 import asyncio
 import json
@@ -14,17 +14,18 @@ from realtime_tts.cli.build import (
     access_rules,
     key_store,
     make_tracing,
-    model_options,
+    planned_engines,
     references,
     serving,
     voice_store,
 )
 from realtime_tts.client import Audio, connect
 from realtime_tts.clock import MonotonicClock
+from realtime_tts.config.load import InvalidSetting
 from realtime_tts.config.schema import (
     AuthSection,
+    EngineSection,
     HttpSection,
-    InvalidSetting,
     MetricsSection,
     ModelSection,
     Secret,
@@ -32,7 +33,6 @@ from realtime_tts.config.schema import (
     ServerSection,
     TracingSection,
 )
-from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.scheduling.policy import SCHEDULERS
 from realtime_tts.errors import CannotListen, InvalidConfig, ModelNotUsable, OperatorError
@@ -40,11 +40,11 @@ from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.server.api_keys import key_line
 from realtime_tts.session.limits import SessionLimits
 
-TONE = ModelSection(name="tone")
+TONE = ModelSection(name=("tone",))
 KEY = "rtts_" + "k" * 40
 
 
-def quiet(_line: str) -> None: ...
+def no_report(_line: str) -> None: ...
 
 
 def on_free_port(**sections: object) -> ServerConfig:
@@ -57,8 +57,8 @@ async def get(url: str, key: str | None = None) -> tuple[int, str]:
         return answer.status, await answer.text()
 
 
-async def test_a_whole_server_speaks_and_counts_what_it_did() -> None:
-    async with serving(on_free_port(), quiet) as (url, server):
+async def test_a_whole_server_speaks_and_counts() -> None:
+    async with serving(on_free_port(), no_report) as (url, server):
         async with connect(url) as session:
             await session.send_text("Hello world. How are you?")
             await session.done()
@@ -68,27 +68,27 @@ async def test_a_whole_server_speaks_and_counts_what_it_did() -> None:
     assert status == 200
     assert "realtime_tts_audio_duration_seconds_count 2.0" in text
     assert "realtime_tts_audio_ttfp_seconds_count 1.0" in text
-    assert 'realtime_tts_stage_batch_size_count{stage="talker"}' in text
-    assert "realtime_tts_engine_ready 1.0" in text
+    assert 'realtime_tts_stage_batch_size_count{engine="tone",stage="talker"}' in text
+    assert 'realtime_tts_engine_ready{engine="tone"} 1.0' in text
 
 
-async def test_without_metrics_there_is_no_such_page() -> None:
-    async with serving(on_free_port(metrics=MetricsSection(enabled=False)), quiet) as (url, _server):
+async def test_without_metrics_there_is_no_metrics_endpoint() -> None:
+    async with serving(on_free_port(metrics=MetricsSection(enabled=False)), no_report) as (url, _server):
         assert (await get(f"{url}/metrics"))[0] == 404
 
 
-async def test_who_is_refused_is_counted_by_reason() -> None:
+async def test_refusals_are_counted_by_reason() -> None:
     config = on_free_port(auth=AuthSection(keys=Secret(f"me={KEY}")))
-    async with serving(config, quiet) as (url, _server):
+    async with serving(config, no_report) as (url, _server):
         assert (await get(f"{url}/v1/audio/voices"))[0] == 401
         assert (await get(f"{url}/v1/audio/voices", KEY))[0] == 200
         text = (await get(f"{url}/metrics", KEY))[1]
     assert 'realtime_tts_sessions_rejected_total{reason="unauthorized"} 1.0' in text
 
 
-async def test_the_limits_of_the_configuration_are_those_of_the_sessions() -> None:
+async def test_sessions_have_the_configured_limits() -> None:
     config = on_free_port(session=SessionLimits(max_contexts=3))
-    async with serving(config, quiet) as (url, _server), connect(url) as session:
+    async with serving(config, no_report) as (url, _server), connect(url) as session:
         await session.send_text("Hello.")
         await session.done()
         events = [event async for event in session.utterance()]
@@ -97,25 +97,39 @@ async def test_the_limits_of_the_configuration_are_those_of_the_sessions() -> No
 
 async def test_everything_ends_with_the_block() -> None:
     before = asyncio.all_tasks()
-    async with serving(on_free_port(), quiet):
+    async with serving(on_free_port(), no_report):
         assert asyncio.all_tasks() - before
     assert asyncio.all_tasks() == before
 
 
-COMPARING = EngineConfig(compare=("policy_c",))
+COMPARING = EngineSection(compare=("policy_c",))
 
 
 def engine_threads() -> set[threading.Thread]:
     return {each for each in threading.enumerate() if each.name == "engine" or each.name.startswith("lane-")}
 
 
-async def test_a_compared_scheduler_has_an_engine_of_its_own_and_its_sessions_count_like_all() -> None:
-    before, told = engine_threads(), list[str]()
-    async with serving(on_free_port(engine=COMPARING), told.append) as (url, server):
-        assert len(engine_threads() - before) == 2 * len({"engine", *(stage.lane for stage in tone.build().stages)})
-        assert json.loads((await get(f"{url}/v1/demo"))[1]) == {"schedulers": ["deadline", "policy_c"], "clones": False}
-        admits = {name: engine.status().places is not None for name, engine in server.engines.items()}
-        assert admits == {"tone": SCHEDULERS["deadline"].admits, "tone@policy_c": SCHEDULERS["policy_c"].admits}
+THREADS_PER_ENGINE = len({"engine", *tone.build().lanes})
+
+
+def test_every_model_has_an_engine_and_the_first_one_more_for_each_scheduler_to_compare() -> None:
+    config = ServerConfig(
+        model=ModelSection(name=("kokoro", "tone")), engine=EngineSection("policy_c", compare=("deadline", "edf_only"))
+    )
+    planned = planned_engines(config)
+    assert [(name, model.name, engine.scheduler) for name, model, engine in planned] == [
+        ("kokoro", "kokoro", "policy_c"),
+        ("tone", "tone", "policy_c"),
+        ("kokoro@deadline", "kokoro", "deadline"),
+        ("kokoro@edf_only", "kokoro", "edf_only"),
+    ]
+
+
+async def test_a_compared_scheduler_has_its_own_engine_and_its_own_metrics() -> None:
+    before, reported = engine_threads(), list[str]()
+    async with serving(on_free_port(engine=COMPARING), reported.append) as (url, server):
+        assert len(engine_threads() - before) == 2 * THREADS_PER_ENGINE
+        assert json.loads((await get(f"{url}/v1/demo"))[1])["schedulers"] == ["deadline", "policy_c"]
         stream = f"{url.replace('http', 'ws')}{STREAM_PATH}?scheduler=policy_c"
         async with websockets.asyncio.client.connect(stream, proxy=None) as socket:
             for message in ({"type": "input.text", "text": "Hello."}, {"type": "input.done"}):
@@ -126,15 +140,41 @@ async def test_a_compared_scheduler_has_an_engine_of_its_own_and_its_sessions_co
             assert server.active_sessions == 1
     assert "realtime_tts_sessions_active 1.0" in text
     assert "realtime_tts_audio_duration_seconds_count 1.0" in text
-    assert "realtime_tts_stage_batch_size_count" not in text  # the default's engine has had nothing to do
-    assert any("policy_c" in line for line in told)
+    assert 'realtime_tts_stage_batch_size_count{engine="tone@policy_c",stage="talker"}' in text
+    assert 'realtime_tts_stage_batch_size_count{engine="tone",' not in text  # it had no work
+    capacities = dict(re.findall(r'realtime_tts_engine_capacity\{engine="(.*?)"\} (\S+)', text))
+    assert {name: capacity != "NaN" for name, capacity in capacities.items()} == {
+        "tone": SCHEDULERS["deadline"].admission,
+        "tone@policy_c": SCHEDULERS["policy_c"].admission,
+    }
+    assert reported == ["Loading tone ...", "Loading tone@policy_c ..."]
     assert engine_threads() <= before
 
 
-async def test_an_engine_that_does_not_start_takes_the_others_with_it() -> None:
-    def fail(_line: str) -> None:
-        assert engine_threads() - before, "the first engine runs by now"
-        raise ModelNotUsable("no memory is left for a second model")
+async def spoken_bytes(url: str, model: str) -> int:
+    async with connect(url, model=model) as session:
+        await session.send_text("Hello world.")
+        await session.done()
+        return sum(len(event.data) for event in [e async for e in session.utterance()] if isinstance(event, Audio))
+
+
+@pytest.mark.slow
+@pytest.mark.model
+async def test_a_server_speaks_with_every_model() -> None:
+    models = ModelSection(name=("tone", "kokoro"), options={"kokoro.threads": 1})
+    async with serving(on_free_port(model=models, engine=COMPARING), no_report) as (url, _server):
+        for model in ("tone", "kokoro", "tone@policy_c"):
+            assert await spoken_bytes(url, model), model
+        text = (await get(f"{url}/metrics"))[1]
+    engines = set(re.findall(r'stage_batch_size_count\{engine="(.*?)"', text))
+    assert engines == {"tone", "kokoro", "tone@policy_c"}
+
+
+async def test_if_an_engine_does_not_start_the_others_are_stopped() -> None:
+    def fail(line: str) -> None:
+        if "policy_c" in line:
+            assert engine_threads() - before, "the first engine runs by now"
+            raise ModelNotUsable("no memory is left for a second model")
 
     before, tasks = engine_threads(), asyncio.all_tasks()
     with pytest.raises(ModelNotUsable, match="second model"):
@@ -144,18 +184,18 @@ async def test_an_engine_that_does_not_start_takes_the_others_with_it() -> None:
     assert asyncio.all_tasks() == tasks
 
 
-async def test_a_port_that_is_taken_ends_all_engines() -> None:
+async def test_if_the_port_is_taken_all_engines_are_stopped() -> None:
     before = engine_threads()
-    async with serving(on_free_port(), quiet) as (url, _server):
+    async with serving(on_free_port(), no_report) as (url, _server):
         taken = ServerSection(port=int(url.rpartition(":")[2]))
         with pytest.raises(CannotListen):
-            async with serving(on_free_port(server=taken, engine=COMPARING), quiet):
+            async with serving(on_free_port(server=taken, engine=COMPARING), no_report):
                 pass
-        assert len(engine_threads() - before) == len({"engine", *(stage.lane for stage in tone.build().stages)})
+        assert len(engine_threads() - before) == THREADS_PER_ENGINE
 
 
-async def test_what_is_wrong_is_told_before_the_model_is_loaded(tmp_path: Path) -> None:
-    told: list[str] = []
+async def test_quick_checks_come_before_the_model_is_loaded(tmp_path: Path) -> None:
+    reported: list[str] = []
     bad_key_file = tmp_path / "keys"
     bad_key_file.write_text("me:nonsense\n")
     for sections in (
@@ -164,15 +204,15 @@ async def test_what_is_wrong_is_told_before_the_model_is_loaded(tmp_path: Path) 
         {"server": ServerSection(origins=("*",))},
         {"server": ServerSection(tls_cert=tmp_path / "missing", tls_key=tmp_path / "missing")},
     ):
-        config = on_free_port(**{"model": ModelSection(name="no such model"), **sections})
+        config = on_free_port(**{"model": ModelSection(name=("no such model",)), **sections})
         with pytest.raises(OperatorError) as caught:
-            async with serving(config, told.append):
+            async with serving(config, reported.append):
                 pass
         assert not isinstance(caught.value, ModelNotUsable)
         assert "nonsense" not in str(caught.value)
 
 
-def test_keys_come_from_a_file_or_in_plain_or_not_at_all(tmp_path: Path) -> None:
+def test_keys_come_from_a_file_or_from_a_setting_or_there_are_none(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text(f"# ours\n{key_line('me', KEY)}\n")
     for section in (AuthSection(key_file=tmp_path / "keys"), AuthSection(keys=Secret(f"me={KEY}"))):
         store = key_store(section)
@@ -181,56 +221,54 @@ def test_keys_come_from_a_file_or_in_plain_or_not_at_all(tmp_path: Path) -> None
     assert key_store(AuthSection()) is None
 
 
-@pytest.mark.parametrize(
-    ("server", "checked"),
-    [
+def test_the_host_header_is_checked_if_the_names_of_the_server_are_known() -> None:
+    for server, is_checked in (
         (ServerSection(), True),
         (ServerSection(host="0.0.0.0"), False),
         (ServerSection(host="0.0.0.0", hosts=("Tts.Example.com",)), True),
-    ],
-)
-def test_the_host_is_checked_wherever_its_names_can_be_known(server: ServerSection, checked: bool) -> None:
-    rules = access_rules(ServerConfig(server=server))
-    assert rules.check_host is checked
-    assert rules.public_hosts == {host.lower() for host in server.hosts}
+    ):
+        rules = access_rules(ServerConfig(server=server))
+        assert rules.check_host is is_checked, server
+        assert rules.public_hosts == {host.lower() for host in server.hosts}, server
 
 
-def test_a_model_is_built_with_what_was_set_and_nothing_else() -> None:
-    assert model_options(TONE, quiet) == {}
-    assert model_options(ModelSection(name="tone", options={"max_batch": 2}), quiet) == {"max_batch": 2}
-    own = model_options(ModelSection(threads=3, dir=Path("weights")), quiet)
-    assert own == {"threads": 3, "model_dir": Path("weights"), "progress": quiet}
-
-
-async def test_urls_and_uploads_are_only_for_those_who_allowed_them(tmp_path: Path) -> None:
-    closed = references(HttpSection(), voice_store(HttpSection(), tone.info()))
+async def test_urls_and_uploads_work_only_if_the_operator_allows_them(tmp_path: Path) -> None:
+    closed = references(HttpSection(), voice_store(HttpSection(), ()))
     with pytest.raises(InvalidConfig, match="keeps no uploaded voices"):
         await closed("voice:anna")
     with pytest.raises(InvalidConfig, match="fetches no URLs"):
         await closed("https://example.com/a.wav")
     section = HttpSection(voices_dir=tmp_path / "voices", allow_ref_audio_urls=True)
-    opened = references(section, voice_store(section, tone.info()))
+    opened = references(section, voice_store(section, ()))
     with pytest.raises(InvalidConfig, match="no uploaded voice 'anna'"):
         await opened("voice:anna")
     with pytest.raises(InvalidConfig, match="only https URLs"):
         await opened("http://example.com/a.wav")
 
 
-def test_a_folder_of_voices_that_cannot_be_is_named(tmp_path: Path) -> None:
+def test_a_voice_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidSetting, match=re.escape(str(tmp_path / "file"))):
-        voice_store(HttpSection(voices_dir=tmp_path / "file"), tone.info())
+    with pytest.raises(InvalidSetting, match=re.escape(f"http.voices_dir: {tmp_path / 'file'}")):
+        voice_store(HttpSection(voices_dir=tmp_path / "file"), ())
 
 
-def test_without_an_endpoint_nothing_is_traced() -> None:
+def test_a_skipped_voice_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "anna.json").write_text("{}")
+    store = voice_store(HttpSection(voices_dir=tmp_path), ())
+    assert store is not None
+    assert not store.voices()
+    assert "an uploaded voice is skipped: anna.json: " in caplog.text
+
+
+def test_without_an_endpoint_there_is_no_tracing() -> None:
     assert make_tracing(TracingSection(), MonotonicClock()) is None
 
 
-async def test_a_collector_that_is_away_harms_nobody() -> None:
+async def test_an_unreachable_collector_does_not_disturb_speech() -> None:
     pytest.importorskip("opentelemetry.sdk")
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     config = on_free_port(tracing=TracingSection(endpoint="http://127.0.0.1:9/v1/traces"))
-    async with serving(config, quiet) as (url, _server), connect(url) as session:
+    async with serving(config, no_report) as (url, _server), connect(url) as session:
         await session.send_text("Hello.")
         await session.done()
         assert [event async for event in session.utterance() if isinstance(event, Audio)]

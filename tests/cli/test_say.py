@@ -1,83 +1,47 @@
-"""`say`: text as it comes, sound as it comes, and an honest sum at the end."""
+"""Command `say`: with a running server, and with an engine of its own."""
 
 import asyncio
+import subprocess
+import sys
 import wave
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from realtime_tts.cli import say
-from realtime_tts.engine.models import tone
-from tests.fakes import raises_for, spoken_pcm, wrapped
+from realtime_tts.audio.pcm import pcm_bytes
+from realtime_tts.cli.say import get_json
+from realtime_tts.errors import RealtimeTTSError
+from tests.cli.conftest import Command
+from tests.fakes import spoken
 from tests.serving import tone_server
 
 
-async def pieces(*texts: str) -> AsyncIterator[str]:
-    for text in texts:
-        yield text
+def test_without_a_server_it_loads_a_model_and_writes_a_wav_file(command: Command, tmp_path: Path) -> None:
+    output = tmp_path / "hello.wav"
+    result = command("say", "Hello world. How are you?", "--model", "tone", "-o", str(output))
+    assert result.status == 0, result.errors
+    with wave.open(str(output)) as file:
+        assert file.getframerate() == 24_000
+        data = file.readframes(file.getnframes())
+    assert data == pcm_bytes(spoken("Hello world.")) + pcm_bytes(spoken("How are you?"))
+    assert "gap" in result.errors
 
 
-def frames_of(path: Path) -> bytes:
-    with wave.open(str(path)) as file:
-        return bytes(file.readframes(file.getnframes()))
+async def test_a_running_server_is_used(command: Command, tmp_path: Path) -> None:
+    async with tone_server() as (url, _server):
+        arguments = ("say", "Hello world.", "--voice", "tone_high", "-o", str(tmp_path / "a.wav"), "--url", url)
+        result = await asyncio.to_thread(command, *arguments)
+    assert result.status == 0, result.errors
+    with wave.open(str(tmp_path / "a.wav")) as file:
+        assert file.readframes(file.getnframes()) == pcm_bytes(spoken("Hello world.", voice="tone_high"))
 
 
-async def test_the_file_holds_exactly_what_was_spoken(tmp_path: Path) -> None:
-    output, lines = tmp_path / "a.wav", list[str]()
-    async with tone_server() as (url, _):
-        summary = await say.speak(url, pieces("Hello wor", "ld. How are", " you?"), output, {}, lines.append)
-    assert frames_of(output) == spoken_pcm("Hello world.") + spoken_pcm("How are you?")
-    assert lines == ["  Hello world.", "  How are you?"]
-    assert "s of speech" in summary
-    assert "gap" in summary
+def test_it_reads_standard_input_and_writes_standard_output() -> None:
+    command = [sys.executable, "-m", "realtime_tts", "say", "-", "--model", "tone", "-o", "-"]
+    result = subprocess.run(command, input="Grüße, Welt. Bye.".encode(), capture_output=True, check=True, timeout=60)
+    assert result.stdout == pcm_bytes(spoken("Grüße, Welt.")) + pcm_bytes(spoken("Bye."))
 
 
-async def test_sound_comes_while_the_text_is_still_being_written(tmp_path: Path) -> None:
-    heard = asyncio.Event()
-
-    async def slow_writer() -> AsyncIterator[str]:
-        yield "The first sentence. And "
-        await asyncio.wait_for(heard.wait(), 20)
-        yield "the second."
-
-    def tell(line: str) -> None:
-        if "first" in line:
-            heard.set()
-
-    async with tone_server() as (url, _):
-        await say.speak(url, slow_writer(), tmp_path / "a.wav", {"voice": "tone_high"}, tell)
-    expected = spoken_pcm("The first sentence.", voice="tone_high") + spoken_pcm("And the second.", voice="tone_high")
-    assert frames_of(tmp_path / "a.wav") == expected
-
-
-async def test_a_text_longer_than_a_message_is_sent_in_several(tmp_path: Path) -> None:
-    text = "This is said again and again. " * 2_000
-    async with tone_server() as (url, _):
-        await say.speak(url, pieces(text), tmp_path / "a.wav", {}, lambda _line: None)
-    assert len(frames_of(tmp_path / "a.wav")) == 2_000 * len(spoken_pcm("This is said again and again."))
-
-
-async def test_no_sound_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
-    async with tone_server() as (url, _):
-        with pytest.raises(say.SayFailed, match="no voice 'nobody'"):
-            await say.speak(url, pieces("..."), tmp_path / "a.wav", {"voice": "nobody"}, lambda _line: None)
-        with pytest.raises(say.SayFailed):
-            await say.speak(url, pieces("..."), tmp_path / "a.wav", {}, lambda _line: None)
-    assert not (tmp_path / "a.wav").exists()
-
-
-async def test_a_sentence_that_fails_is_told_and_the_others_are_in_the_file(tmp_path: Path) -> None:
-    lines: list[str] = []
-    model = wrapped(tone.build(max_batch=1), "talker", raises_for("Two is bad."))
-    async with tone_server(model) as (url, _):
-        with pytest.raises(say.SayFailed, match="not everything could be spoken"):
-            await say.speak(
-                url, pieces("One is good. Two is bad. Three is good."), tmp_path / "a.wav", {}, lines.append
-            )
-    assert frames_of(tmp_path / "a.wav") == spoken_pcm("One is good.") + spoken_pcm("Three is good.")
-    assert any("failed on this sentence" in line for line in lines)
-
-
-async def test_text_on_the_command_line_is_taken_as_it_is() -> None:
-    assert [piece async for piece in say.text_source("Hello - world")] == ["Hello - world"]
+def test_a_server_that_does_not_answer_is_an_error() -> None:
+    with pytest.raises(RealtimeTTSError, match=r"no answer from http://127\.0\.0\.1:9/x"):
+        get_json("http://127.0.0.1:9/x")

@@ -1,4 +1,4 @@
-"""Who is here: places, refusals, the order of coming, and what is remembered of whom."""
+"""Request table: capacity, refusals, the order of admission, and what is kept of whom."""
 
 import dataclasses
 
@@ -10,48 +10,48 @@ from realtime_tts.engine.api import AudioReady, AudioSent, Cancel, EndStream, Fi
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
 from realtime_tts.errors import Overloaded
-from tests.fakes import HeldExecutor, ends_of, make_engine, request, run_to_end, run_to_end_held, slots
+from tests.fakes import ends_of, make_engine, make_held_engine, request, run_to_end, run_to_end_held, slots, with_slots
 
 SLOW = tone.ToneCosts(a0_s=0.009, b0_s=0.00103, prefill_s=0.012, a1_s=0.008, b1_s=0.00025, context_frames=25)
 
 
-def test_a_listener_too_many_is_refused_at_once_with_a_time_to_come_again() -> None:
-    engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor())
+def test_a_listener_beyond_the_capacity_is_refused_at_once_with_a_time_to_retry() -> None:
+    engine, events, _executor = make_held_engine(tone.build(costs=SLOW, decode_batch=4))
     for number in range(200):
         engine.handle(Submit(request(number)))
     engine.step()
     refused = [event for event in events if isinstance(event, RequestFinished)]
     status = engine.status()
-    assert status.places is not None
-    assert 40 <= status.places <= 60
-    assert status.active_requests == status.places + status.waiting_requests
+    assert status.capacity is not None
+    assert 40 <= status.capacity <= 60
+    assert status.active_requests == status.capacity + status.waiting_requests
     assert len(refused) == 200 - status.active_requests
     assert all(isinstance(event.error, Overloaded) and (event.error.retry_after_s or 0) >= 1 for event in refused)
 
 
-def test_without_a_limit_to_waiting_nobody_is_refused() -> None:
+def test_without_a_limit_to_waiting_no_listener_is_refused() -> None:
     config = EngineConfig(max_wait_s=None)
-    engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=config)
+    engine, events, _executor = make_held_engine(tone.build(costs=SLOW, decode_batch=4), config=config)
     for number in range(200):
         engine.handle(Submit(request(number)))
     engine.step()
     assert not events
-    assert engine.status().waiting_requests == 200 - (engine.status().places or 0)
+    assert engine.status().waiting_requests == 200 - (engine.status().capacity or 0)
 
 
-def test_the_next_sentence_of_a_speaking_session_needs_no_new_place() -> None:
-    engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor())
+def test_the_next_sentence_of_a_playing_stream_needs_no_admission() -> None:
+    engine, events, _executor = make_held_engine(tone.build(costs=SLOW, decode_batch=4))
     for number in range(200):
         engine.handle(Submit(request(number)))
     engine.handle(Submit(request(1000, stream="s0")))
     engine.step()
     assert not ends_of(events, "r1000")
-    assert engine._roster.requests["r1000"].admitted
+    assert engine._table.requests["r1000"].admitted
 
 
-def test_one_who_gives_up_waiting_leaves_the_queue() -> None:
+def test_a_listener_who_stops_waiting_leaves_the_queue() -> None:
     config = EngineConfig(max_wait_s=None)
-    engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=config)
+    engine, events, _executor = make_held_engine(tone.build(costs=SLOW, decode_batch=4), config=config)
     for number in range(100):
         engine.handle(Submit(request(number)))
     waiting = engine.status().waiting_requests
@@ -62,11 +62,10 @@ def test_one_who_gives_up_waiting_leaves_the_queue() -> None:
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=30)
-def test_nothing_is_remembered_of_a_stream_that_has_ended(data: st.DataObject) -> None:
+@settings(deadline=None, max_examples=20)
+def test_nothing_is_kept_of_a_stream_that_has_ended(data: st.DataObject) -> None:
     model = tone.build(costs=tone.ToneCosts(a0_s=0.01))
-    executor = HeldExecutor()
-    engine, events = make_engine(model, executor=executor)
+    engine, events, executor = make_held_engine(model)
     for number in range(6):
         engine.handle(Submit(request(number, "x" * 10, stream=f"s{number % 3}")))
     for _ in range(data.draw(st.integers(0, 40))):
@@ -74,20 +73,20 @@ def test_nothing_is_remembered_of_a_stream_that_has_ended(data: st.DataObject) -
             executor.run_all()
         engine.step()
         if data.draw(st.booleans()):
-            heard = [event for event in events if isinstance(event, AudioReady)]
-            for event in heard[-1:]:
+            received = [event for event in events if isinstance(event, AudioReady)]
+            for event in received[-1:]:
                 engine.handle(AudioSent(event.request_id, len(event.samples), lead_s=1.0))
     for number in range(3):
         engine.handle(EndStream(f"s{number}"))
     run_to_end_held(engine, executor)
     assert all(len(ends_of(events, f"r{number}")) == 1 for number in range(6))
     assert slots(model) == 0
-    assert not engine._roster._streams
-    assert not engine._roster._unrouted
-    assert not engine._roster.requests
+    assert not engine._table._streams
+    assert not engine._table._unsent
+    assert not engine._table.requests
 
 
-def test_sound_of_an_ended_sentence_that_is_still_unsent_counts_for_the_next() -> None:
+def test_unsent_audio_of_an_ended_sentence_counts_for_the_next() -> None:
     engine, events = make_engine(tone.build())
     engine.handle(Submit(request(0, "x" * 25, stream="s")))
     run_to_end(engine)
@@ -95,73 +94,72 @@ def test_sound_of_an_ended_sentence_that_is_still_unsent_counts_for_the_next() -
     engine.handle(AudioSent("r0", 48_000 // 4, lead_s=10.0))
     engine.handle(Submit(request(1, "y", stream="s")))
     unsent_s = 20 * 0.08 - 0.5
-    assert engine._roster.deadline_s(engine._roster.requests["r1"]) == pytest.approx(10.0 + unsent_s)
+    assert engine._table.deadline_s(engine._table.requests["r1"]) == pytest.approx(10.0 + unsent_s)
 
 
-def test_a_listener_takes_one_place_however_many_of_its_sentences_run() -> None:
-    engine, _ = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor())
+def test_a_listener_counts_once_however_many_of_its_sentences_run() -> None:
+    engine, _events, _executor = make_held_engine(tone.build(costs=SLOW, decode_batch=4))
     for number in range(30):
         engine.handle(Submit(request(number, stream=f"s{number % 10}")))
     engine.step()
-    assert engine._roster._places_taken() == 10
-    assert engine._roster.load().streams == 20  # 10, and as many as came in the last second
+    assert engine._table._occupied() == 10
+    assert engine._table.load().streams == 20  # 10, and as many as came in the last second
 
 
-def test_where_nobody_is_refused_the_load_is_what_it_is() -> None:
-    engine, _ = make_engine(
-        tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=EngineConfig(scheduler="policy_c")
+def test_without_admission_the_load_is_that_of_the_present() -> None:
+    engine, _events, _executor = make_held_engine(
+        tone.build(costs=SLOW, decode_batch=4), config=EngineConfig(scheduler="policy_c")
     )
     for number in range(30):
         engine.handle(Submit(request(number)))
     engine.step()
-    assert engine._roster.load().streams == 30
-    assert engine.status().places is None
+    assert engine._table.load().streams == 30
+    assert engine.status().capacity is None
 
 
-def test_another_utterance_of_one_who_speaks_waits_like_everybody_else() -> None:
-    """Those who never stop would else keep all others waiting for ever."""
+def test_another_utterance_of_a_playing_listener_waits_like_any_other() -> None:
+    """Otherwise listeners who never stop would keep all others waiting for ever."""
     config = EngineConfig(max_wait_s=None)
-    engine, _ = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=config)
+    engine, _events, _executor = make_held_engine(tone.build(costs=SLOW, decode_batch=4), config=config)
     for number in range(100):
         engine.handle(Submit(request(number)))
     waiting = engine.status().waiting_requests
     engine.handle(Submit(dataclasses.replace(request(500, stream="s0"), utterance_index=1)))
     assert engine.status().waiting_requests == waiting + 1
     engine.handle(Submit(request(501, stream="s0")))
-    assert engine._roster.requests["r501"].admitted, "but the next sentence of the same one does not"
+    assert engine._table.requests["r501"].admitted, "but the next sentence of the same utterance does not"
 
 
-def test_the_next_sentences_of_an_utterance_that_waits_come_in_with_it_and_are_never_refused() -> None:
-    engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor())
+def test_the_next_sentences_of_a_waiting_utterance_are_admitted_with_it_and_never_refused() -> None:
+    engine, events, _executor = make_held_engine(tone.build(costs=SLOW, decode_batch=4))
     for number in range(200):
         engine.handle(Submit(request(number)))
     engine.step()
-    roster = engine._roster
-    last = list(roster.waiting)[-1]
-    waiting, refused = len(roster.waiting), len(events)
+    table = engine._table
+    last = list(table.waiting)[-1]
+    waiting, refused = len(table.waiting), len(events)
     assert refused, "the queue is full"
     for number in range(1000, 1005):
         engine.handle(Submit(request(number, stream=last.request.stream_id)))
     engine.step()
     assert len(events) == refused
-    assert len(roster.waiting) == waiting + 5
+    assert len(table.waiting) == waiting + 5
     for number in range(waiting):
         engine.handle(EndStream(f"s{number}"))
-    assert roster.waiting
+    assert table.waiting
     engine.step()
-    assert not roster.waiting, "all on the place of the first"
+    assert not table.waiting, "all are admitted as one listener"
     assert last.admitted
-    assert all(roster.requests[f"r{number}"].admitted for number in range(1000, 1005))
-    assert roster._places_taken() == engine.status().places
+    assert all(table.requests[f"r{number}"].admitted for number in range(1000, 1005))
+    assert table._occupied() == engine.status().capacity
 
 
-def test_a_sentence_whose_text_came_late_waits_before_newcomers_and_is_never_refused() -> None:
-    executor = HeldExecutor()
-    engine, events = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=executor)
+def test_a_sentence_whose_text_came_late_waits_before_new_listeners_and_is_never_refused() -> None:
+    engine, events, executor = make_held_engine(tone.build(costs=SLOW, decode_batch=4))
     engine.handle(Submit(request(0, "x" * 10, stream="slow writer")))
     run_to_end_held(engine, executor)
-    heard = sum(len(event.samples) for event in events if isinstance(event, AudioReady))
-    engine.handle(AudioSent("r0", heard, lead_s=-1.0))
+    received = sum(len(event.samples) for event in events if isinstance(event, AudioReady))
+    engine.handle(AudioSent("r0", received, lead_s=-1.0))
     for number in range(1, 200):
         engine.handle(Submit(request(number)))
     events.clear()
@@ -170,30 +168,30 @@ def test_a_sentence_whose_text_came_late_waits_before_newcomers_and_is_never_ref
     engine.step()
     assert ends_of(events, "r1001")
     assert not ends_of(events, "r1000")
-    assert engine._roster.waiting[0].request_id == "r1000"
+    assert engine._table.waiting[0].request_id == "r1000"
     engine.handle(EndStream("s1"))
     engine.step()
-    assert engine._roster.requests["r1000"].admitted
+    assert engine._table.requests["r1000"].admitted
 
 
-def test_where_the_first_sentence_gives_up_waiting_the_next_ones_wait_on() -> None:
+def test_where_the_first_waiting_sentence_is_cancelled_the_next_ones_still_wait() -> None:
     config = EngineConfig(max_wait_s=None)
-    engine, _ = make_engine(tone.build(costs=SLOW, decode_batch=4), executor=HeldExecutor(), config=config)
+    engine, _events, _executor = make_held_engine(tone.build(costs=SLOW, decode_batch=4), config=config)
     for number in range(100):
         engine.handle(Submit(request(number)))
-    places = engine.status().places or 0
-    engine.handle(Submit(request(500, stream=f"s{places}")))
-    engine.handle(Cancel(f"r{places}"))
+    capacity = engine.status().capacity or 0
+    engine.handle(Submit(request(500, stream=f"s{capacity}")))
+    engine.handle(Cancel(f"r{capacity}"))
     engine.handle(EndStream("s0"))
     engine.step()
-    roster = engine._roster
-    assert not roster.requests["r500"].admitted
-    assert roster.requests[f"r{places + 1}"].admitted, "which came before it"
+    table = engine._table
+    assert not table.requests["r500"].admitted
+    assert table.requests[f"r{capacity + 1}"].admitted, "which came before it"
 
 
-def test_where_a_model_has_few_slots_the_next_is_told_the_wait_for_one_of_them() -> None:
-    model = dataclasses.replace(tone.build(), slots=2)
-    engine, events = make_engine(model, executor=HeldExecutor())
+def test_where_a_stage_has_few_slots_a_refusal_gives_the_wait_for_one_of_them() -> None:
+    model = with_slots(tone.build(), "talker", 2)
+    engine, events, _executor = make_held_engine(model)
     for number in range(2):
         engine.handle(Submit(request(number)))
     engine.handle(Submit(request(9)))

@@ -19,8 +19,8 @@ class ReportingEngine(FakeEngine):
         return self._status
 
 
-READY = EngineStatus(ready=True, reason="ready", active_requests=2, waiting_requests=1, places=7)
-STUCK = EngineStatus(ready=False, reason="talker is stuck", active_requests=1, waiting_requests=1, places=3)
+READY = EngineStatus(ready=True, reason="ready", active_requests=2, waiting_requests=1, capacity=7)
+STUCK = EngineStatus(ready=False, reason="talker is stuck", active_requests=1, waiting_requests=1, capacity=3)
 
 
 def engines(*names: str, default_scheduler: str = "deadline") -> Engines:
@@ -77,7 +77,7 @@ def test_all_engines_are_ready_together_and_requests_are_added_up() -> None:
     for default, other, reason in ((READY, STUCK, "two: talker is stuck"), (STUCK, READY, "talker is stuck")):
         status = Engines({"one": ReportingEngine(default), "two": ReportingEngine(other)}).status()
         assert (status.ready, status.reason) == (False, reason)
-        assert (status.active_requests, status.places) == (3, default.places)
+        assert (status.active_requests, status.capacity) == (3, default.capacity)
 
 
 def test_released_engines_are_forgotten() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import opuslib_next
-import pytest
 import soundfile
 
 from realtime_tts.audio.container import MP3_DELAY_SAMPLES
@@ -55,35 +54,33 @@ def from_mp3_stream(heard: Heard) -> Float32:
     return samples[MP3_DELAY_SAMPLES : MP3_DELAY_SAMPLES + heard.done["samples"]]
 
 
-@pytest.mark.parametrize(
-    ("config", "rate_hz", "decode", "least_snr_db"),
-    [
-        ({"response_format": "pcm", "sample_rate": 16_000}, 16_000, from_raw("PCM_16"), 80),
-        ({"response_format": "pcm", "sample_rate": 44_100}, 44_100, from_raw("PCM_16"), 80),
-        ({"response_format": "pcm_mulaw"}, 8_000, from_raw("ULAW"), 30),
-        ({"response_format": "pcm_alaw"}, 8_000, from_raw("ALAW"), 30),
-        ({"response_format": "opus"}, 24_000, from_packets, 10),
-        ({"response_format": "opus", "sample_rate": 48_000}, 48_000, from_packets, 10),
-        ({"response_format": "flac"}, 24_000, from_file, 80),
-        ({"response_format": "mp3"}, 24_000, from_mp3_stream, 10),
-        ({"response_format": "wav", "stream_audio": False}, 24_000, from_file, 80),
-        ({"response_format": "flac", "stream_audio": False, "sample_rate": 22_050}, 22_050, from_file, 80),
-        ({"response_format": "mp3", "stream_audio": False}, 24_000, from_file, 10),
-    ],
-    ids=str,
-)
-async def test_what_is_decoded_is_the_sound_sample_for_sample(
-    config: dict[str, Any], rate_hz: int, decode: Callable[[Heard], Float32], least_snr_db: float
-) -> None:
-    async with tone_server() as (url, _), base_client(url, **{"stream_audio": True, **config}) as client:
-        utterance = await client.speak(TEXT, word_by_word)
-    (heard,) = utterance.sentences
-    expected = resampled(rate_hz)
-    assert heard.sample_rate == rate_hz
-    assert heard.done["samples"] == len(expected)
-    decoded = decode(heard)
-    assert len(decoded) == len(expected)
-    assert snr_db(expected, decoded) > least_snr_db
+CASES: list[tuple[dict[str, Any], int, Callable[[Heard], Float32], float]] = [
+    ({"response_format": "pcm", "sample_rate": 16_000}, 16_000, from_raw("PCM_16"), 80),
+    ({"response_format": "pcm", "sample_rate": 44_100}, 44_100, from_raw("PCM_16"), 80),
+    ({"response_format": "pcm_mulaw"}, 8_000, from_raw("ULAW"), 30),
+    ({"response_format": "pcm_alaw"}, 8_000, from_raw("ALAW"), 30),
+    ({"response_format": "opus"}, 24_000, from_packets, 10),
+    ({"response_format": "opus", "sample_rate": 48_000}, 48_000, from_packets, 10),
+    ({"response_format": "flac"}, 24_000, from_file, 80),
+    ({"response_format": "mp3"}, 24_000, from_mp3_stream, 10),
+    ({"response_format": "wav", "stream_audio": False}, 24_000, from_file, 80),
+    ({"response_format": "flac", "stream_audio": False, "sample_rate": 22_050}, 22_050, from_file, 80),
+    ({"response_format": "mp3", "stream_audio": False}, 24_000, from_file, 10),
+]
+"""Configuration, expected rate in Hz, decoder, least signal-to-noise ratio in dB."""
+
+
+async def test_every_format_decodes_to_the_same_audio_sample_for_sample() -> None:
+    for config, rate_hz, decode, least_snr_db in CASES:
+        async with tone_server() as (url, _), base_client(url, **{"stream_audio": True, **config}) as client:
+            utterance = await client.speak(TEXT, word_by_word)
+        (heard,) = utterance.sentences
+        expected = resampled(rate_hz)
+        assert heard.sample_rate == rate_hz, config
+        assert heard.done["samples"] == len(expected), config
+        decoded = decode(heard)
+        assert len(decoded) == len(expected), config
+        assert snr_db(expected, decoded) > least_snr_db, config
 
 
 async def test_a_whole_file_of_opus_is_an_ogg_file() -> None:

@@ -27,6 +27,7 @@ async def line_server() -> AsyncIterator[tuple[int, EngineThread]]:
         session = Session("line", models, limits, now_s=clock.now_s(), expires_at_unix_s=0.0)
         await SessionRunner(LineFrontEnd(reader, writer), {"tone": engine}, session, clock, limits).run()
         writer.close()
+        await writer.wait_closed()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
@@ -54,4 +55,5 @@ async def test_it_speaks_reports_errors_and_stops() -> None:
         while (await reader.readline()) != b"DONE\n":
             pass
         writer.close()
+        await writer.wait_closed()
         await until(lambda: engine.status().active_requests == 0)

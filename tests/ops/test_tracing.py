@@ -1,4 +1,4 @@
-"""One span a sentence, with its stages inside, ended once whatever becomes of it, and never with its text."""
+"""Traces: one span per sentence with its stages, which always ends once and never contains the text."""
 
 import asyncio
 import json
@@ -32,8 +32,8 @@ from realtime_tts.engine.api import (
     Submit,
 )
 from realtime_tts.engine.engine import Engine
+from realtime_tts.engine.executor import InlineExecutor
 from realtime_tts.engine.executors.engine_thread import EngineThread
-from realtime_tts.engine.executors.thread import InlineExecutor
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.observer import ObservedEngine
 from realtime_tts.errors import SynthesisFailed
@@ -52,6 +52,11 @@ class Traces:
         provider = TracerProvider(sampler=TraceIdRatioBased(sample_ratio), shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(self._exporter))
         self.tracing = Tracing(provider, self.clock)
+
+    @property
+    def open(self) -> int:
+        """Sentences whose span has not ended."""
+        return len(self.tracing._sentences)
 
     @property
     def spans(self) -> tuple[ReadableSpan, ...]:
@@ -84,14 +89,14 @@ def finish(engine: FakeEngine, reason: FinishReason, error: SynthesisFailed | No
     engine.running.pop(request_id)(RequestFinished(request_id, reason, error=error))
 
 
-def test_the_stages_of_a_sentence_stand_inside_its_span(traces: Traces) -> None:
+def test_the_stages_of_a_sentence_are_children_of_its_span(traces: Traces) -> None:
     """In virtual time: 1 s in the queue, then talker and code2wav, then sent at once."""
     clock, tracing = traces.clock, traces.tracing
     model = tone.build(costs=tone.ToneCosts(a0_s=0.01, a1_s=0.02), wait_s=clock.advance, shared_lane=True)
     one = request(0, "x" * 10)
     tracing.on_command(Submit(one))
     events: list[EngineEvent] = []
-    engine = Engine(model, InlineExecutor(), clock, emit=events.extend, observer=tracing)
+    engine = Engine(model, InlineExecutor(model), clock, emit=events.extend, observer=tracing)
     engine.handle(Submit(one))
     clock.advance(1.0)
     run_to_end(engine)
@@ -104,7 +109,7 @@ def test_the_stages_of_a_sentence_stand_inside_its_span(traces: Traces) -> None:
     assert traces.period_s("talker")[0] == 1.0
     (talker,) = traces.named("talker")
     assert talker.attributes is not None
-    assert talker.attributes["batches"] == 8  # frames: one each step
+    assert talker.attributes["batches"] == 8  # one frame per step
     assert talker.attributes["busy_s"] == pytest.approx(0.08)
     start_s, end_s = traces.period_s("sentence")
     assert start_s == 0.0
@@ -116,22 +121,22 @@ def test_the_stages_of_a_sentence_stand_inside_its_span(traces: Traces) -> None:
             assert span.parent is not None
             assert span.parent.span_id == parent.context.span_id
     assert {span.name for span in traces.spans} == {"sentence", "queue", "talker", "code2wav", "send"}
-    assert tracing.under_way == 0
+    assert traces.open == 0
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=60)
-def test_every_sentence_has_one_span_and_nothing_is_kept_whatever_happens(data: st.DataObject) -> None:
+@settings(max_examples=25)
+def test_every_sentence_has_one_span_and_none_stays_open(data: st.DataObject) -> None:
     traces = Traces()
     engine = FakeEngine()
-    traced: EngineHandle = ObservedEngine(engine, traces.tracing)
+    observed: EngineHandle = ObservedEngine(engine, traces.tracing)
     sentences = [request(number, stream="s") for number in range(4)]
     for each in sentences:
-        traced.send(Submit(each), nothing)
+        observed.send(Submit(each), nothing)
     for _ in range(data.draw(st.integers(0, 12))):
         number = data.draw(st.integers(0, 3))
         request_id = sentences[number].request_id
-        match data.draw(st.sampled_from(["speak", "finish", "fail", "cancel", "route"])):
+        match data.draw(st.sampled_from(["speak", "finish", "fail", "cancel", "sent"])):
             case "speak" if request_id in engine.running:
                 engine.speak(number, spoken("Hi."))
             case "finish" if request_id in engine.running:
@@ -139,16 +144,16 @@ def test_every_sentence_has_one_span_and_nothing_is_kept_whatever_happens(data: 
             case "fail" if request_id in engine.running:
                 engine.finish(number, SynthesisFailed("boom"))
             case "cancel":
-                traced.send(Cancel(request_id))
-            case "route":
-                traced.send(AudioSent(request_id, data.draw(st.integers(0, 50_000)), lead_s=0.0))
-    traced.send(EndStream("s"))
-    assert traces.tracing.under_way == 0
+                observed.send(Cancel(request_id))
+            case "sent":
+                observed.send(AudioSent(request_id, data.draw(st.integers(0, 50_000)), lead_s=0.0))
+    observed.send(EndStream("s"))
+    assert traces.open == 0
     assert len(traces.named("sentence")) == 4
     traces.tracing.close()
 
 
-def test_a_failure_is_told_by_its_code_alone(traces: Traces) -> None:
+def test_a_failure_is_reported_by_its_code_only(traces: Traces) -> None:
     engine = FakeEngine()
     ObservedEngine(engine, traces.tracing).send(Submit(request(0, SAID)), nothing)
     finish(engine, FinishReason.ERROR, SynthesisFailed(f"cannot say {SAID}"))
@@ -158,28 +163,28 @@ def test_a_failure_is_told_by_its_code_alone(traces: Traces) -> None:
     assert "business" not in span.to_json()
 
 
-def test_sound_that_is_made_and_waits_keeps_its_span_open(traces: Traces) -> None:
+def test_a_span_is_open_until_all_audio_is_sent(traces: Traces) -> None:
     engine = FakeEngine()
-    traced = ObservedEngine(engine, traces.tracing)
-    traced.send(Submit(request(0)), nothing)
+    observed = ObservedEngine(engine, traces.tracing)
+    observed.send(Submit(request(0)), nothing)
     engine.speak(0, spoken("Hello."))
     engine.finish(0)
     assert not traces.spans
-    traced.send(AudioSent("r0", len(spoken("Hello.")), lead_s=1.0))
+    observed.send(AudioSent("r0", len(spoken("Hello.")), lead_s=1.0))
     assert len(traces.named("sentence")) == 1
 
 
-def test_a_barge_in_ends_the_span_though_sound_was_left_unsent(traces: Traces) -> None:
+def test_a_barge_in_ends_the_span_although_audio_is_unsent(traces: Traces) -> None:
     engine = FakeEngine()
-    traced = ObservedEngine(engine, traces.tracing)
-    traced.send(Submit(request(0)), nothing)
+    observed = ObservedEngine(engine, traces.tracing)
+    observed.send(Submit(request(0)), nothing)
     engine.speak(0, spoken("Hello."))
-    traced.send(Cancel("r0"))
+    observed.send(Cancel("r0"))
     assert [span.name for span in traces.spans][-1] == "sentence"
-    assert traces.tracing.under_way == 0
+    assert traces.open == 0
 
 
-def test_a_listener_that_raises_does_not_keep_the_span_open(traces: Traces) -> None:
+def test_a_sink_that_raises_does_not_keep_the_span_open(traces: Traces) -> None:
     engine = FakeEngine()
 
     def broken(_event: EngineEvent) -> None:
@@ -189,29 +194,29 @@ def test_a_listener_that_raises_does_not_keep_the_span_open(traces: Traces) -> N
     with pytest.raises(RuntimeError):
         engine.finish(0)
     assert len(traces.named("sentence")) == 1
-    assert traces.tracing.under_way == 0
+    assert traces.open == 0
 
 
-def test_what_is_not_in_the_sample_costs_nothing_to_remember() -> None:
+def test_a_sentence_that_is_not_in_the_sample_is_ignored() -> None:
     traces = Traces(sample_ratio=0.0)
     engine = FakeEngine()
     ObservedEngine(engine, traces.tracing).send(Submit(request(0)), nothing)
-    assert traces.tracing.under_way == 0
+    assert traces.open == 0
     engine.finish(0)
     assert not traces.spans
     traces.tracing.close()
 
 
-def test_an_engine_looks_the_same_from_outside(traces: Traces) -> None:
+def test_an_observed_engine_behaves_like_the_engine(traces: Traces) -> None:
     engine = FakeEngine()
-    traced = ObservedEngine(engine, traces.tracing)
-    assert traced.info is engine.info
-    assert traced.status() == engine.status()
-    traced.send(PlayoutEnd("s0", 3.0))
+    observed = ObservedEngine(engine, traces.tracing)
+    assert observed.info is engine.info
+    assert observed.status() == engine.status()
+    observed.send(PlayoutEnd("s0", 3.0))
     assert engine.commands == [PlayoutEnd("s0", 3.0)]
 
 
-async def test_a_whole_session_is_traced_without_a_word_of_its_text() -> None:
+async def test_the_trace_of_a_session_does_not_contain_its_text() -> None:
     clock = MonotonicClock()
     traces = Traces()
     traces.tracing._clock = clock
@@ -229,7 +234,7 @@ async def test_a_whole_session_is_traced_without_a_word_of_its_text() -> None:
     await serving
     await worker.stop()
     assert len(traces.named("sentence")) == len(traces.named("send")) == len(traces.named("code2wav")) == 2
-    assert traces.tracing.under_way == 0
+    assert traces.open == 0
     for span in traces.spans:
         assert "business" not in span.to_json()
         assert span.start_time is not None
@@ -240,7 +245,7 @@ async def test_a_whole_session_is_traced_without_a_word_of_its_text() -> None:
     traces.tracing.close()
 
 
-def test_closing_does_not_wait_for_a_collector_that_is_away() -> None:
+def test_closing_does_not_wait_for_an_unreachable_collector() -> None:
     threads = threading.active_count()
     tracing = Tracing(provider_for("http://127.0.0.1:9/v1/traces", 1.0), MonotonicClock())
     engine = FakeEngine()
@@ -250,7 +255,7 @@ def test_closing_does_not_wait_for_a_collector_that_is_away() -> None:
     assert threading.active_count() == threads
 
 
-def test_closing_sends_what_is_still_unsent_to_the_collector() -> None:
+def test_closing_sends_the_remaining_spans() -> None:
     bodies: list[bytes] = []
 
     class Collector(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""The engine thread: takes commands from the event loop, steps the engine, brings its events back."""
+"""Engine thread: applies commands from the event loop, steps the engine, and returns its events to the loop."""
 
 import asyncio
 import logging
@@ -46,7 +46,7 @@ class EngineThread:
         self._commands: deque[tuple[EngineCommand, float]] = deque()
         """Each with the time at which it was sent."""
         self._sinks: dict[str, EventSink] = {}
-        self._executor = LaneExecutor(list(dict.fromkeys(s.lane for s in model.stages)), self._wake.set)
+        self._executor = LaneExecutor(model, self._wake.set)
         self._engine = Engine(model, self._executor, clock, emit=self._emit, config=config, observer=observer)
         self._info = model.info
         self._status = EngineStatus(ready=False, reason="not started")
@@ -96,15 +96,15 @@ class EngineThread:
             else:
                 sink = self._sinks.get(event.request_id)
             if sink is None:
-                continue  # told already that the engine is gone
+                continue  # it got its last event when the engine stopped
             try:
                 sink(event)
             except Exception:
-                # One listener's bug: the events behind it belong to others.
-                log.exception("the listener of request %s has failed", event.request_id)
+                # A bug in one sink: the events behind it belong to others.
+                log.exception("the sink of request %s has failed", event.request_id)
 
     def _close_sinks(self) -> None:
-        """Nothing will come from the engine thread any more: every listener still waiting is told so."""
+        """The engine thread has ended: ends every request that still waits for events."""
         self._closed = True
         error = EngineUnavailable(f"the engine takes no requests: {self._status.reason}")
         self._dispatch([RequestFinished(id_, FinishReason.ERROR, error=error) for id_ in list(self._sinks)])
@@ -125,14 +125,14 @@ class EngineThread:
                 self._engine.step()
                 self._status = self._engine.status()
         except Exception:
-            # A bug of ours: without this thread nothing can be served, so say so to all, and to /readyz.
+            # A bug in the engine: without this thread nothing can be served, so all requests and /readyz report it.
             log.exception("the engine thread has failed")
             reason = "the engine thread has failed"
         self._status = EngineStatus(ready=False, reason=reason)
         self._on_loop(self._close_sinks)
 
     def _emit(self, events: list[EngineEvent]) -> None:
-        self._status = self._engine.status()  # who hears of an end finds it in the status too
+        self._status = self._engine.status()  # so that the status is not older than these events
         self._on_loop(lambda: self._dispatch(events))
 
     def _on_loop(self, callback: Callable[[], None]) -> None:

@@ -1,97 +1,45 @@
-"""Where stages run: a thread for each lane, with one batch in flight on it at a time."""
+"""Thread executor: a thread for each lane, with one batch in flight on it at a time."""
 
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Protocol
+from typing import NamedTuple, TypeAlias
 
-from realtime_tts.engine.stage import Stage, StageInput, StageOutput
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """A batch on its way to a stage."""
-
-    stage: Stage
-    inputs: tuple[StageInput, ...]
+from realtime_tts.engine.executor import Completion, Launch, run
+from realtime_tts.engine.stage import Model
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """What became of a launch: an output for each input, or what the stage raised."""
-
-    launch: Launch
-    outputs: Sequence[StageOutput]
-    error: Exception | None = None
+class _Release(NamedTuple):
+    stage: str
+    lane: str
+    request_id: str
 
 
-class Executor(Protocol):
-    def launch(self, launch: Launch) -> None:
-        """Starts a batch; the engine never has two in flight on one lane."""
-        ...
-
-    def release(self, stage: Stage, request_id: str) -> None:
-        """Frees what a stage holds for a request, on its lane, after whatever runs there now."""
-        ...
-
-    def completed(self) -> list[Completion]:
-        """Batches that have finished since the last call."""
-        ...
-
-    def close(self) -> None: ...
-
-
-def run(launch: Launch) -> Completion:
-    """Runs a batch here and now.  The one place where whatever a model raises is caught: it fails its batch."""
-    try:
-        return Completion(launch, launch.stage.run(launch.inputs))
-    except Exception as error:
-        return Completion(launch, (), error)
-
-
-class InlineExecutor:
-    """Runs each batch at once in the caller's thread: for tests and tools, where nothing else waits."""
-
-    def __init__(self) -> None:
-        self._completed: deque[Completion] = deque()
-
-    def launch(self, launch: Launch) -> None:
-        self._completed.append(run(launch))
-
-    def release(self, stage: Stage, request_id: str) -> None:
-        stage.release(request_id)
-
-    def completed(self) -> list[Completion]:
-        completed = list(self._completed)
-        self._completed.clear()
-        return completed
-
-    def close(self) -> None:
-        self._completed.clear()
+_Work: TypeAlias = SimpleQueue[Launch | _Release | None]
 
 
 class LaneExecutor:
-    """A daemon thread for each lane.  `on_completed` is called from it, to wake whoever reads `completed`."""
+    """A daemon thread for each lane.  It calls `on_completed` after each batch, to wake the reader of `completed`."""
 
-    def __init__(self, lanes: Sequence[str], on_completed: Callable[[], None]) -> None:
+    def __init__(self, model: Model, on_completed: Callable[[], None]) -> None:
+        self._model = model
         self._on_completed = on_completed
         self._completed: deque[Completion] = deque()
-        self._work: dict[str, SimpleQueue[Launch | tuple[Stage, str] | None]] = {}
+        self._work: dict[str, _Work] = {}
         self._threads: list[threading.Thread] = []
-        for lane in lanes:
+        for lane in model.lanes:
             self._work[lane] = SimpleQueue()
             thread = threading.Thread(target=self._serve, args=(self._work[lane],), name=f"lane-{lane}", daemon=True)
             self._threads.append(thread)
             thread.start()
 
     def launch(self, launch: Launch) -> None:
-        self._work[launch.stage.lane].put(launch)
+        self._work[launch.lane].put(launch)
 
-    def release(self, stage: Stage, request_id: str) -> None:
-        self._work[stage.lane].put((stage, request_id))
+    def release(self, stage: str, lane: str, request_id: str) -> None:
+        self._work[lane].put(_Release(stage, lane, request_id))
 
     def completed(self) -> list[Completion]:
         completed = []
@@ -107,11 +55,10 @@ class LaneExecutor:
         for thread in self._threads:
             thread.join(timeout_s)
 
-    def _serve(self, work: "SimpleQueue[Launch | tuple[Stage, str] | None]") -> None:
+    def _serve(self, work: _Work) -> None:
         while (item := work.get()) is not None:
             if isinstance(item, Launch):
-                self._completed.append(run(item))
+                self._completed.append(run(self._model, item))
                 self._on_completed()
             else:
-                stage, request_id = item
-                stage.release(request_id)
+                self._model.stage(item.stage, item.lane).release(item.request_id)

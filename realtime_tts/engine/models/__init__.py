@@ -1,50 +1,48 @@
-"""The models, each a file or folder here, found by name: importing one loads what it needs and nothing else does."""
+"""Registry of models: each folder here declares one with a `ModelSpec`, and no other module knows it by name."""
 
+import functools
 import importlib
-import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from realtime_tts.engine.api import ModelInfo
+from realtime_tts.engine.models.spec import ModelSpec
 from realtime_tts.engine.stage import Model
 from realtime_tts.errors import ModelNotUsable
 
-LOADS_DIRECTORIES = "qwen3_tts"
+
+@functools.cache
+def specs() -> Mapping[str, ModelSpec]:
+    """All declared models by name.  Imports their packages, which import nothing heavy."""
+    folders = [
+        importlib.import_module(f"{__name__}.{each.name}") for each in pkgutil.iter_modules(__path__) if each.ispkg
+    ]
+    found = [value for folder in folders for value in vars(folder).values() if isinstance(value, ModelSpec)]
+    return {spec.name: spec for spec in sorted(found, key=lambda spec: spec.name)}
 
 
-def names() -> tuple[str, ...]:
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+def find(name: str) -> ModelSpec:
+    """The declaration of the model `name`.  Raises ModelNotUsable, which lists the models that exist."""
+    if name not in specs():
+        raise ModelNotUsable(f"there is no model {name!r}; there are {', '.join(specs())}")
+    return specs()[name]
 
 
 def resolve(name: str) -> tuple[str, str | None]:
-    """A model by its name; or by the directory or Hugging Face id of its weights, and then by whom these are loaded."""
-    if name not in names() and ("/" in name or Path(name).is_dir()):
-        return LOADS_DIRECTORIES, name
+    """The model and the `model_dir` that `--model NAME`, `--model DIR` or a Hugging Face id stand for."""
+    if name not in specs() and ("/" in name or Path(name).is_dir()):
+        return next(spec.name for spec in specs().values() if spec.loads_directories), name
     return name, None
 
 
 def build(name: str, **options: Any) -> Model:
-    """Builds the model called `name` by its own `build(**options)`, which says what may be set.
-
-    Raises `ModelNotUsable` for an unknown name or option, and for whatever else keeps the model from being used.
-    """
-    build_model: Callable[..., Model] = _module(name).build
-    allowed = inspect.signature(build_model).parameters
-    if unknown := [option for option in options if option not in allowed]:
-        raise ModelNotUsable(f"model {name} has no option {', '.join(unknown)}; it has {', '.join(allowed)}")
-    return build_model(**options)
+    """Loads the model `name`.  Raises ModelNotUsable, also for an unknown name or option."""
+    spec = find(name)
+    return spec.build(**spec.complete_options(options))
 
 
 def info(name: str, **options: Any) -> ModelInfo:
-    """What the model called `name` can do, without loading its weights.  Raises `ModelNotUsable`."""
-    describe: Callable[..., ModelInfo] = _module(name).info
-    return describe(**options)
-
-
-def _module(name: str) -> ModuleType:
-    if name not in names():
-        raise ModelNotUsable(f"there is no model {name!r}; there are {', '.join(names())}")
-    return importlib.import_module(f"{__name__}.{name}")
+    """Describes the model `name` without loading its weights.  Raises ModelNotUsable."""
+    return find(name).info(**options)

@@ -1,4 +1,4 @@
-"""What should run next?  Pure functions from a snapshot of the engine to a batch."""
+"""Scheduling policies: pure functions from a snapshot of the engine to the next batch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,20 +6,20 @@ from heapq import nsmallest
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
-from realtime_tts.engine.scheduling.chunking import (
-    Load,
+from realtime_tts.engine.scheduling.chunk_size import (
     affordable_frames,
     enough_below_s,
     initial_frames,
     wanted_frames,
 )
+from realtime_tts.engine.scheduling.load import Load
 
 
 class Candidate(NamedTuple):
     """A request that a stage could advance now.  A tuple: hundreds are made in every step."""
 
     deadline_s: float
-    """When its listener runs dry, unless this is done by then; for a frame stage, pending frames count as sound."""
+    """When its listener runs dry, unless this is done by then; what a stage has already made counts as audio."""
     sequence: int
     """Order of submission: breaks ties, first come first served."""
     request_id: str
@@ -32,13 +32,15 @@ class Candidate(NamedTuple):
     served_s: float = 0.0
     """When its last chunk was launched, or when it was submitted."""
     initial_frames: int | None = None
-    """The client's own wish for the first chunk."""
+    """The client's own choice of the first chunk."""
     frames: int = 0
     """How many of them to decode: set by the policy, in the rows of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageView:
+    """What a stage could do on one lane."""
+
     name: str
     lane: str
     max_batch: int
@@ -48,7 +50,7 @@ class StageView:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that a policy may know, in pipeline order."""
+    """All that a policy may know; the stages in pipeline order."""
 
     now_s: float
     load: Load
@@ -65,7 +67,7 @@ Policy: TypeAlias = Callable[[Snapshot, str], Batch | None]
 """(snapshot, idle lane) -> what to launch there, or None to leave it idle."""
 
 FILL_FRAMES = 4
-"""A stream with at least so many frames may fill up a batch on a shared device, before its own time."""
+"""A stream with at least so many frames may fill up a batch on a shared device, before it is urgent."""
 URGENT_INTERVALS = 2
 """A decode that can wait for two more steps of the Talker does: the batch may fill up meanwhile."""
 
@@ -74,11 +76,11 @@ _by_service = attrgetter("served_s", "sequence")
 
 
 def playout_deadline(snapshot: Snapshot, lane: str) -> Batch | None:
-    """Ours: whoever runs dry first is decoded first, in chunks as large as the lead allows.
+    """Ours: the listener who runs dry first is served first, in chunks as large as the lead allows.
 
     On a lane of its own Code2Wav serves the earliest deadlines among the chunks that are large enough.  On a shared
-    device a decode takes the Talker's time, so it is put off until it is urgent, makes a first sound, fills its batch,
-    or the Talker has nothing to do; then the batch is filled up with whoever holds a few frames.
+    device a decode takes the Talker's time, so it is delayed until it is urgent, is the first of a stream, fills its
+    batch, or the Talker has nothing to do; then the batch is filled up with streams that have a few frames.
     """
     decoder = _idle_stage(snapshot, lane, decodes=True)
     shared = _idle_stage(snapshot, lane, decodes=False)
@@ -92,15 +94,15 @@ def playout_deadline(snapshot: Snapshot, lane: str) -> Batch | None:
         return None
     chosen = nsmallest(decoder.max_batch, eligible)
     if shared is not None and len(chosen) < decoder.max_batch:
-        taken = {row.request_id for row in chosen}
+        chosen_ids = {row.request_id for row in chosen}
         others = [row for row in decoder.candidates if row.pending_frames >= FILL_FRAMES and row.chunks]
-        fillers = [row for row in others if row.request_id not in taken]
+        fillers = [row for row in others if row.request_id not in chosen_ids]
         chosen += nsmallest(decoder.max_batch - len(chosen), fillers)
     return Batch(decoder.name, tuple(row._replace(frames=_frames(row, load, now_s)) for row in chosen))
 
 
 def _large_enough(rows: Sequence[Candidate], load: Load, now_s: float) -> list[Candidate]:
-    """The rows whose pending frames make a chunk now.  The one loop over all streams, so the sizes are tabled."""
+    """The rows whose pending frames make a chunk now.  The one loop over all streams, so the sizes are in a table."""
     if load.plan.shapes:  # a size that snaps down is reached earlier
         return [row for row in rows if row.complete or row.pending_frames >= _target(row, load, now_s)]
     first = initial_frames(load, complete=False)
@@ -129,15 +131,15 @@ def _target(row: Candidate, load: Load, now_s: float) -> int:
 
 
 def _frames(row: Candidate, load: Load, now_s: float) -> int:
-    """How many of its pending frames a chosen row is given."""
+    """How many of its pending frames a chosen row decodes."""
     target = _target(row, load, now_s)
     if row.chunks:
         target = load.plan.snapped(max(target, affordable_frames(load, lead_s=row.deadline_s - now_s)))
     elif row.initial_frames is None and not row.complete:
-        target = load.plan.max_frames  # those it had to wait for beyond its target cost next to nothing more
+        target = load.plan.max_frames  # pending frames beyond its target cost next to nothing more
     frames = min(row.pending_frames, target)
     if row.complete and frames == row.pending_frames:
-        return frames  # the stream's end has whatever size is left
+        return frames  # the last chunk has the size that is left
     return min(load.plan.snapped(frames), row.pending_frames)
 
 
@@ -153,7 +155,7 @@ def _decode_now(eligible: Sequence[Candidate], load: Load, now_s: float, max_bat
     return least_slack_s <= decode_s + URGENT_INTERVALS * load.frame_interval_s + load.margin_s
 
 
-# -- What we are compared with -----------------------------------------------------------------------------------------
+# -- Policies for comparison -------------------------------------------------------------------------------------------
 
 
 def fixed_sizes(
@@ -162,10 +164,10 @@ def fixed_sizes(
     by_deadline: bool = False,
     window: int | None = None,
 ) -> Policy:
-    """Chunks of the plan's fixed sizes, round robin over all who hold one, whatever their listeners still have.
+    """Chunks of the plan's fixed sizes, round robin over all streams that have one, independent of their leads.
 
-    `initial` fixes the first chunk, in place of the published load table.  `by_deadline` decodes the earliest deadline
-    first.  `window` serves only so many streams, first come first served, until each is done.
+    `initial` fixes the first chunk, in place of the load table.  `by_deadline` decodes the earliest deadline first.
+    `window` serves only so many streams, first come first served, until each is done.
     """
 
     def policy(snapshot: Snapshot, lane: str) -> Batch | None:
@@ -188,7 +190,7 @@ def fixed_sizes(
             return row.initial_frames
         if not row.chunks and initial is not None:
             return initial
-        return load.plan.size(row.chunks, load=load.streams / load.places)
+        return load.plan.size(row.chunks, load=load.streams / load.nominal_streams)
 
     return policy
 
@@ -203,7 +205,7 @@ def _idle_stage(snapshot: Snapshot, lane: str, *, decodes: bool) -> StageView | 
 
 
 def _frame_batch(stage: StageView | None, *, by_deadline: bool) -> Batch | None:
-    """All who are admitted, in one batch; where there are more than it holds, the most urgent, or round robin."""
+    """All admitted rows in one batch; where they are more than its maximum, the most urgent, or round robin."""
     if stage is None or not stage.candidates:
         return None
     rows = stage.candidates
@@ -214,18 +216,18 @@ def _frame_batch(stage: StageView | None, *, by_deadline: bool) -> Batch | None:
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """A whole way of scheduling, chosen by one word of configuration."""
+    """A policy and its admission, chosen by one word of configuration."""
 
     policy: Policy
-    admits: bool
-    """Whether requests wait for a place (admission), or all are let in at once."""
+    admission: bool
+    """Whether new listeners wait for capacity, or all are admitted at once."""
 
 
 SCHEDULERS = {
-    "deadline": Scheduler(playout_deadline, admits=True),
-    "round_robin": Scheduler(fixed_sizes(initial=25), admits=False),
-    "policy_c": Scheduler(fixed_sizes(), admits=False),
-    "bounded_window": Scheduler(fixed_sizes(window=4), admits=False),
-    "edf_only": Scheduler(fixed_sizes(by_deadline=True), admits=False),
+    "deadline": Scheduler(playout_deadline, admission=True),
+    "round_robin": Scheduler(fixed_sizes(initial=25), admission=False),
+    "policy_c": Scheduler(fixed_sizes(), admission=False),
+    "bounded_window": Scheduler(fixed_sizes(window=4), admission=False),
+    "edf_only": Scheduler(fixed_sizes(by_deadline=True), admission=False),
 }
 """`deadline` is ours.  `policy_c` is vLLM-Omni's: round robin, initial chunk 2, 4, 8 or 16 by load, then 25."""

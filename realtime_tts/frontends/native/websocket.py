@@ -111,18 +111,36 @@ class NativeFrontEnd:
             self._request.transport.abort()
 
 
-async def ping(websocket: web.WebSocketResponse) -> None:
-    """Keeps middleboxes from dropping a quiet connection.
+class Pings:
+    """Pings, so that middleboxes do not drop a quiet connection.
 
     Not aiohttp's `heartbeat`: that gives a peer up 10 s after a ping, and the answer of a client that reads as fast as
     it plays can be queued behind a minute of audio.  A peer that is gone is found by TCP, below.
+
+    A timer, and a task only for the moment of a ping: a task for each session would take 1.5 KiB.
     """
-    while True:
-        await asyncio.sleep(PING_INTERVAL_S)
+
+    def __init__(self, websocket: web.WebSocketResponse) -> None:
+        self._websocket = websocket
+        self._pinging: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(PING_INTERVAL_S, self._begin)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        if self._pinging is not None:
+            self._pinging.cancel()
+
+    def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(PING_INTERVAL_S, self._begin)
+        if self._pinging is None or self._pinging.done():
+            self._pinging = loop.create_task(self._ping())
+
+    async def _ping(self) -> None:
         try:
-            await websocket.ping()
+            await self._websocket.ping()
         except ConnectionError:
-            return  # the reader sees it too
+            self._timer.cancel()  # the reader sees it too
 
 
 def give_up_on_silent_peers(request: web.BaseRequest) -> None:

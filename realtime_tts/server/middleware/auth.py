@@ -1,5 +1,7 @@
 """Authentication: the API key or single-use token of a request, and the account that it belongs to."""
 
+from collections.abc import Awaitable
+
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
@@ -17,14 +19,14 @@ def auth_middleware(keys: KeyStore | None, tokens: TokenStore, clock: Clock) -> 
     anonymous = Caller("anybody", KeyQuota(QuotaLimits(), clock), None)
 
     @web.middleware
-    async def authenticate(request: web.Request, handler: Handler) -> web.StreamResponse:
+    def authenticate(request: web.Request, handler: Handler) -> Awaitable[web.StreamResponse]:
         if request.path.startswith(API_PREFIX) or request.path == METRICS_PATH:
             if keys is None:
                 request[CALLER] = anonymous
             else:
                 key = _key_of(request, keys, tokens)
                 request[CALLER] = Caller(key.name, quotas.of(key.name, key.limits), key)
-        return await handler(request)
+        return handler(request)  # not awaited: its frame would be kept for a whole session
 
     return authenticate
 

@@ -4,6 +4,7 @@ It stops DNS rebinding: a page whose name resolves to this machine sends that na
 """
 
 import re
+from collections.abc import Awaitable
 from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
@@ -19,14 +20,14 @@ _HOST = re.compile(r"[^\s@/?#\\]*")
 
 def host_middleware(rules: AccessRules) -> Middleware:
     @web.middleware
-    async def check_host(request: web.Request, handler: Handler) -> web.StreamResponse:
+    def check_host(request: web.Request, handler: Handler) -> Awaitable[web.StreamResponse]:
         if request.path not in HEALTH_PATHS:
             hosts = request.headers.getall(hdrs.HOST, [])
             if len(hosts) > 1:
                 raise InvalidRequest("more than one Host header")
             if rules.check_host and not is_host_allowed(hosts[0] if hosts else "", rules.public_hosts):
                 raise HostNotAllowed("this server does not have that name; the setting server.hosts lists its names")
-        return await handler(request)
+        return handler(request)  # not awaited: its frame would be kept for a whole session
 
     return check_host
 

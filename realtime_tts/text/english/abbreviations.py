@@ -23,7 +23,7 @@ _DICTIONARY_TITLES = ("Mr.", "Mrs.", "Ms.")  # the dictionary of the voice knows
 NEVER_LAST = (*_TITLES, *_DICTIONARY_TITLES, "approx.")
 """A name or a number follows these, so no sentence ends after them."""
 
-ALSO_WORDS = (*("no", "No", "NO", "ok", "Ok", "OK", "me", "ma", "pa", "id", "etc", "ill", "art", "may", "ore", "miss"),)
+ALSO_WORDS = ("no", "No", "NO", "ok", "Ok", "OK", "me", "ma", "pa", "id", "etc", "ill", "art", "may", "ore", "miss")
 """Abbreviations (number, Oklahoma, Maine …) that are more often plain words, after which a sentence may end."""
 
 # Those that the dictionary of the voice knows as they are (etc., a.m.) are not listed.

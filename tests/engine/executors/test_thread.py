@@ -1,45 +1,32 @@
-"""Lanes: one batch at a time each, releases after the batch, and a failure is data."""
+"""Thread executor: one batch at a time on each lane, and releases after the batch."""
 
 import threading
 
-from realtime_tts.engine.executors.thread import InlineExecutor, LaneExecutor, Launch
+from realtime_tts.engine.executor import Launch
+from realtime_tts.engine.executors.thread import LaneExecutor
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import StageInput
-from tests.fakes import Gate, WrappedStage, raises_for, request
-
-
-def talker_launch(before: object = None, number: int = 0) -> Launch:
-    talker = tone.build().stages[0]
-    stage = WrappedStage(talker, before) if before else talker  # type: ignore[arg-type]
-    return Launch(stage, (StageInput(request(number)),))
-
-
-def test_what_a_stage_raises_comes_back_as_data() -> None:
-    executor = InlineExecutor()
-    executor.launch(talker_launch(raises_for(request().text)))
-    (completion,) = executor.completed()
-    assert isinstance(completion.error, RuntimeError)
-    assert executor.completed() == []
+from tests.fakes import Gate, request, slots, wrapped
 
 
 def test_a_release_waits_for_the_batch_that_runs_on_its_lane() -> None:
     gate, done = Gate(), threading.Event()
-    executor = LaneExecutor(["talker"], done.set)
-    launch = talker_launch(gate)
-    executor.launch(launch)
+    model = tone.build()
+    executor = LaneExecutor(wrapped(model, "talker", gate), done.set)
+    executor.launch(Launch("talker", "talker", (StageInput(request()),)))
     assert gate.entered.wait(10)
-    executor.release(launch.stage, "r0")
+    executor.release("talker", "talker", "r0")
     assert executor.completed() == []
     gate.opened.set()
     assert done.wait(10)
     assert [c.error for c in executor.completed()] == [None]
     executor.close()
-    assert launch.stage._stage.slots == {}  # type: ignore[attr-defined]
+    assert slots(model) == 0
 
 
-def test_closing_ends_every_lane_s_thread() -> None:
+def test_closing_ends_the_threads_of_all_lanes() -> None:
     before = threading.active_count()
-    executor = LaneExecutor(["a", "b"], lambda: None)
-    assert threading.active_count() == before + 2
+    executor = LaneExecutor(tone.build(replicas=2), lambda: None)
+    assert threading.active_count() == before + 4
     executor.close()
     assert threading.active_count() == before

@@ -1,13 +1,13 @@
-"""Who is served next: the listener who runs dry first, in chunks that keep everybody in sound."""
+"""Policies: the listener who runs dry first is served first, in chunks that keep all listeners continuous."""
 
 import dataclasses
 
-import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.engine.scheduling.chunking import ChunkPlan, Load
+from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts
+from realtime_tts.engine.scheduling.load import Load, StageLane
 from realtime_tts.engine.scheduling.policy import (
     SCHEDULERS,
     Batch,
@@ -26,7 +26,7 @@ def snapshot(
     decode: list[Candidate], frame: list[Candidate], *, shared: bool = False, decode_batch: int = 4, streams: int = 20
 ) -> Snapshot:
     lane = "gpu" if shared else "code2wav"
-    load = Load(COSTS, PLAN, 0.08, streams, streams, decode_batch, shared_lane=shared)
+    load = Load(COSTS, PLAN, 0.08, streams, streams, decode_batch, lanes=(StageLane("gpu"), StageLane(lane)))
     stages = (StageView("talker", "gpu", 64, False, frame), StageView("code2wav", lane, decode_batch, True, decode))
     return Snapshot(100.0, load, stages)
 
@@ -45,6 +45,7 @@ rows = st.lists(
 
 
 @given(rows, rows, st.booleans(), st.sampled_from(sorted(SCHEDULERS)))
+@settings(max_examples=60)
 def test_every_policy_launches_only_what_is_ready_and_fits(
     decode: list[Candidate], frame: list[Candidate], shared: bool, name: str
 ) -> None:
@@ -65,8 +66,11 @@ def test_every_policy_launches_only_what_is_ready_and_fits(
 
 
 @given(rows, rows, st.sampled_from(sorted(SCHEDULERS)))
-def test_no_policy_leaves_a_lane_idle_for_ever(decode: list[Candidate], frame: list[Candidate], name: str) -> None:
-    """With complete streams there is nothing to wait for: whatever is there must be decoded, also without a Talker."""
+@settings(max_examples=60)
+def test_no_policy_leaves_a_lane_with_work_idle_for_ever(
+    decode: list[Candidate], frame: list[Candidate], name: str
+) -> None:
+    """With complete streams there is nothing to wait for: all pending frames must be decoded, also without a Talker."""
     complete = [candidate._replace(complete=True) for candidate in decode]
     batch = SCHEDULERS[name].policy(snapshot(complete, [], shared=False), "code2wav")
     assert (batch is None) == (not complete)
@@ -79,7 +83,8 @@ def names(batch: Batch | None) -> list[str]:
 
 
 @given(rows.filter(bool))
-def test_ours_leaves_out_nobody_more_urgent_than_those_it_serves(decode: list[Candidate]) -> None:
+@settings(max_examples=50)
+def test_our_policy_leaves_out_no_row_more_urgent_than_those_it_serves(decode: list[Candidate]) -> None:
     decode = [candidate._replace(complete=True) for candidate in decode]
     chosen = set(names(playout_deadline(snapshot(decode, []), "code2wav")))
     served = [candidate for candidate in decode if candidate.request_id in chosen]
@@ -88,7 +93,7 @@ def test_ours_leaves_out_nobody_more_urgent_than_those_it_serves(decode: list[Ca
     assert all(one.deadline_s <= other.deadline_s for one in served for other in left)
 
 
-def test_on_a_tie_the_first_come_is_served_first() -> None:
+def test_on_a_tie_the_first_submitted_is_served_first() -> None:
     assert names(playout_deadline(snapshot([row(i, 1.0) for i in (3, 1, 2, 5, 4)], []), "code2wav")) == [
         "r1",
         "r2",
@@ -97,7 +102,7 @@ def test_on_a_tie_the_first_come_is_served_first() -> None:
     ]
 
 
-def test_the_talker_steps_everybody_who_is_admitted() -> None:
+def test_the_talker_steps_all_admitted_requests() -> None:
     assert len(names(playout_deadline(snapshot([], [row(i, i) for i in range(30)]), "gpu"))) == 30
 
 
@@ -106,13 +111,13 @@ def test_a_stream_with_much_lead_waits_for_a_larger_chunk() -> None:
     assert names(playout_deadline(snapshot([row(0, 0.3, pending=12)], []), "code2wav")) == ["r0"]
 
 
-def test_a_client_s_wish_for_the_first_chunk_is_kept() -> None:
-    wish = row(0, 0.2, pending=1, chunks=0)._replace(initial_frames=1)
-    assert names(playout_deadline(snapshot([wish], []), "code2wav")) == ["r0"]
-    assert playout_deadline(snapshot([wish._replace(initial_frames=9)], []), "code2wav") is None
+def test_a_client_s_choice_of_the_first_chunk_is_respected() -> None:
+    chosen = row(0, 0.2, pending=1, chunks=0)._replace(initial_frames=1)
+    assert names(playout_deadline(snapshot([chosen], []), "code2wav")) == ["r0"]
+    assert playout_deadline(snapshot([chosen._replace(initial_frames=9)], []), "code2wav") is None
 
 
-# -- A device that both stages share -----------------------------------------------------------------------------------
+# -- A shared device ---------------------------------------------------------------------------------------------------
 
 
 def stage_of(each: Snapshot) -> str:
@@ -125,32 +130,29 @@ def test_a_decode_that_can_wait_lets_the_talker_step_first() -> None:
     assert stage_of(snapshot([row(0, 5.0)], [row(1, 5.0)], shared=True)) == "talker"
 
 
-@pytest.mark.parametrize(
-    "decode",
-    [
-        [row(0, 0.05)],
-        [row(0, 5.0, chunks=0)],
-        [row(i, 5.0) for i in range(4)],
-    ],
-    ids=["urgent", "a first sound", "a full batch"],
-)
-def test_a_decode_goes_first_where_it_is_urgent_a_first_sound_or_a_full_batch(decode: list[Candidate]) -> None:
-    assert stage_of(snapshot(decode, [row(9, 5.0)], shared=True)) == "code2wav"
+def test_a_decode_goes_first_where_it_is_urgent_the_first_of_a_stream_or_a_full_batch() -> None:
+    cases = {
+        "urgent": [row(0, 0.05)],
+        "first of a stream": [row(0, 5.0, chunks=0)],
+        "full batch": [row(i, 5.0) for i in range(4)],
+    }
+    for case, decode in cases.items():
+        assert stage_of(snapshot(decode, [row(9, 5.0)], shared=True)) == "code2wav", case
 
 
 def test_an_idle_talker_leaves_the_device_to_the_decoder() -> None:
     assert stage_of(snapshot([row(0, 5.0)], [], shared=True)) == "code2wav"
 
 
-def test_a_batch_on_a_shared_device_is_filled_up_with_whoever_holds_a_few_frames() -> None:
+def test_a_batch_on_a_shared_device_is_filled_up_with_streams_that_have_a_few_frames() -> None:
     decode = [row(0, 0.05), row(1, 3.0, pending=5), row(2, 3.0, pending=3)]
     assert names(playout_deadline(snapshot(decode, [row(9, 5.0)], shared=True), "gpu")) == ["r0", "r1"]
 
 
-# -- What we are compared with -----------------------------------------------------------------------------------------
+# -- Policies for comparison -------------------------------------------------------------------------------------------
 
 
-def test_round_robin_serves_who_was_served_longest_ago_whatever_their_lead() -> None:
+def test_round_robin_serves_the_stream_that_was_served_longest_ago_whatever_its_lead() -> None:
     decode = [row(0, 0.0, served_s=9.0), *(row(i, 9.0, served_s=float(i)) for i in range(1, 5))]
     assert names(SCHEDULERS["policy_c"].policy(snapshot(decode, []), "code2wav")) == ["r1", "r2", "r3", "r4"]
 
@@ -160,7 +162,7 @@ def test_edf_serves_the_earliest_deadline() -> None:
     assert names(SCHEDULERS["edf_only"].policy(snapshot(decode, []), "code2wav")) == ["r5", "r4", "r3", "r2"]
 
 
-def test_a_bounded_window_serves_the_first_come_only() -> None:
+def test_a_bounded_window_serves_only_the_first_submitted() -> None:
     decode = [row(0, 5.0, pending=3), *(row(i, 0.0) for i in range(1, 9))]
     assert names(fixed_sizes(window=2)(snapshot(decode, []), "code2wav")) == ["r1"]
 
@@ -176,7 +178,8 @@ def test_fixed_sizes_wait_for_their_size() -> None:
 
 
 @given(rows, st.booleans())
-def test_where_only_some_shapes_are_quick_every_chunk_but_a_stream_s_last_has_one(
+@settings(max_examples=50)
+def test_where_only_some_shapes_are_quick_every_chunk_but_the_last_of_a_stream_has_one(
     decode: list[Candidate], shared: bool
 ) -> None:
     each = snapshot(decode, [], shared=shared)

@@ -14,7 +14,8 @@ from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model, StageInput
 from realtime_tts.frontends.openai.api import HttpLimits
 from realtime_tts.server.app import Server, ServerLimits, ServerOptions
-from realtime_tts.voices.store import References, VoiceStore
+from realtime_tts.voices.references import References
+from realtime_tts.voices.store import VoiceStore
 from tests.fakes import slots, until, wrapped
 from tests.serving import tone_server
 

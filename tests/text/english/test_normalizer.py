@@ -14,7 +14,7 @@ from realtime_tts.text.offsets import AlignedText
 WRITTEN = st.text(
     alphabet=st.one_of(st.characters(), st.sampled_from("aA1 .,:/-_@#$%'\"()+=~½é😀\n°kmv—")), max_size=200
 )
-# One row for each thing that people send to a voice assistant.  The rules' own tests hold their corner cases.
+# One row for each thing that people send to a voice assistant.  The tests of the rules have their corner cases.
 SPOKEN = [
     ("Hello, world!", "Hello, world!"),
     ("Don't worry, it's James' rock 'n' roll.", "Don't worry, it's James' rock 'n' roll."),

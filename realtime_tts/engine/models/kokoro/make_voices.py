@@ -30,7 +30,7 @@ from realtime_tts.engine.models.kokoro.onnx_sessions import load_session
 from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
 from realtime_tts.engine.models.kokoro.styles import CHECKSUMS_NAME, SUFFIX, VOICES_DIR, Style, is_english, pack_style
 from realtime_tts.engine.models.kokoro.weights import MODEL_NAME, find_weights
-from realtime_tts.engine.stage import StageInput
+from realtime_tts.engine.stage import StageInput, host_array
 from realtime_tts.errors import ModelNotUsable
 
 SOURCE_SHAPE = (510, 1, 256)
@@ -85,7 +85,7 @@ def make_measure(threads: int) -> Measure:
         means = []
         for text in SENTENCES:
             request = SynthesisRequest(request_id=text, stream_id="", text=text, voice=voice)
-            frames = stage.run([StageInput(request)])[0].values.astype(np.float32)
+            frames = host_array(stage.run([StageInput(request)])[0].values).astype(np.float32)
             (run,) = runs_of(frames)
             features, f0, noise = unpack_frames(frames)
             inputs = {TEXT_FEATURES: features, F0: f0, NOISE: noise, "style": style.row(run.style)}

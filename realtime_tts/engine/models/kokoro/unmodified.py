@@ -11,7 +11,7 @@ from realtime_tts.engine.models.kokoro.acoustic import AcousticStage, Inputs
 from realtime_tts.engine.models.kokoro.frames import LEAD_IN_FRAMES, SAMPLES_PER_FRAME, Array
 from realtime_tts.engine.models.kokoro.onnx_sessions import load_session
 from realtime_tts.engine.models.kokoro.weights import MODEL_NAME, Weights
-from realtime_tts.engine.stage import StageInput, StageOutput
+from realtime_tts.engine.stage import StageInput, StageOutput, host_array
 from realtime_tts.errors import ModelNotUsable
 
 _AUDIBLE_SHARE = 10 ** (-50 / 20)
@@ -33,8 +33,6 @@ def load_unmodified(weights: Weights, *, threads: int) -> Any:
 class WholeGraphStage(AcousticStage):
     """Text to sound.  A frame is 600 samples; the graph states no durations, so words have no times."""
 
-    name = "whole_graph"
-
     def _compute(self, inputs: Inputs, piece: int) -> tuple[Array, Sequence[int]]:
         samples = self._session.run(None, inputs)[0].reshape(-1, SAMPLES_PER_FRAME)
         return _without_leading_silence(samples), ()
@@ -49,10 +47,6 @@ def _without_leading_silence(frames: Array) -> Array:
 class SampleStage:
     """Frames of samples to samples, chunk by chunk."""
 
-    name = "code2wav"
-    lane = "samples"  # not the CPU lane: the next sentence is computed there while this one is sent
-    max_batch = 1
-
     def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
         return [self._slice(row) for row in batch]
 
@@ -60,8 +54,8 @@ class SampleStage:
         """Nothing to free."""
 
     def _slice(self, row: StageInput) -> StageOutput:
-        chunk, frames = row.chunk, row.frames
+        chunk = row.chunk
         assert chunk is not None, "the last stage runs on a chunk"
-        assert frames is not None, "the last stage is given its chunk's frames"
+        frames = host_array(row.values).astype(np.float32, copy=False)
         own = frames[chunk.start - chunk.context_start : chunk.end - chunk.context_start]
         return StageOutput(np.clip(own.reshape(-1), -1.0, 1.0), finished=chunk.final)

@@ -1,4 +1,4 @@
-"""The tensors of a published directory, one safetensors file or several: each is taken once, and none is left over."""
+"""Tensors of a published directory, in one or several safetensors files: each is read once, and all must be read."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from realtime_tts.errors import ModelNotUsable
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-_NAMED = 5
-"""So many tensors are named in an error, and the others counted."""
+_LISTED = 5
+"""The number of tensors that an error names; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class _Index:
     """The index file of a checkpoint in several files."""
 
     weight_map: dict[str, str]
-    """The file that each tensor is in."""
+    """The file of each tensor."""
 
 
 class _File(Protocol):
-    """What we use of an open safetensors file, whose own types are not told."""
+    """The part of an open safetensors file that is used here; the package has no types."""
 
     def keys(self) -> list[str]: ...
 
@@ -42,7 +42,7 @@ class _Slice(Protocol):
 
 
 def default_dtype(device: torch.device) -> torch.dtype:
-    """What the Talker runs in unless told otherwise: on a GPU as published, where it can, and exact elsewhere."""
+    """The Talker's dtype without the option: as published on a GPU that supports it, and float32 on a CPU."""
     if device.type != "cuda":
         return torch.float32
     return torch.bfloat16 if _has_bfloat16(device) else torch.float16
@@ -51,7 +51,7 @@ def default_dtype(device: torch.device) -> torch.dtype:
 def _has_bfloat16(device: torch.device) -> bool:
     """GPUs before Ampere only emulate it."""
     if not torch.cuda.is_available():
-        return True  # nothing will run: what a GPU of today would have
+        return True  # nothing will run: the answer for a current GPU
     major, _minor = torch.cuda.get_device_capability(device)
     return major >= 8
 
@@ -59,7 +59,7 @@ def _has_bfloat16(device: torch.device) -> bool:
 class Checkpoint:
     """Reads tensors by name, onto `device` and in `dtype`.
 
-    Used as a context: at its end every tensor must have been taken, so that no part of a model is ignored unseen.
+    As a context manager it requires on exit that every tensor was read, so that no part of a model is silently ignored.
     Raises ModelNotUsable, which names the file or the tensor.
     """
 
@@ -68,7 +68,7 @@ class Checkpoint:
         self._device = device
         self._dtype = dtype
         names, indexed = _files(directory)
-        self._files = {name: _opened(directory / name) for name in names}
+        self._files = {name: _open(directory / name) for name in names}
         self._file_of: dict[str, str] = {}
         for name, file in self._files.items():
             for tensor in file.keys():  # noqa: SIM118 - it is not a dict
@@ -76,7 +76,7 @@ class Checkpoint:
                     raise ModelNotUsable(f"tensor {tensor} is in {self._file_of[tensor]} and {name} of {directory}")
                 self._file_of[tensor] = name
         if indexed is not None and (wrong := {key for key, _ in indexed.items() ^ self._file_of.items()}):
-            raise ModelNotUsable(f"{directory / INDEX} and its files differ on {_some(wrong)}")
+            raise ModelNotUsable(f"{directory / INDEX} and its files differ on {_listed(wrong)}")
 
     def __enter__(self) -> Self:
         return self
@@ -87,17 +87,13 @@ class Checkpoint:
         self._files.clear()
         if kind is None and self._file_of:
             raise ModelNotUsable(
-                f"{self._directory} holds tensors that this model has no use for: {_some(self._file_of)}"
+                f"{self._directory} has tensors that this model does not use: {_listed(self._file_of)}"
             )
 
-    def __contains__(self, name: str) -> bool:
-        """Whether the tensor is there and not yet taken."""
-        return name in self._file_of
-
-    def take(self, name: str, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> torch.Tensor:
-        """The tensor `name`, which must have this shape; in `dtype` where it is not to have the checkpoint's."""
+    def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> torch.Tensor:
+        """The tensor `name`, which must have this shape, in the dtype of the checkpoint unless one is given."""
         if name not in self._file_of:
-            raise ModelNotUsable(f"{self._directory} has no tensor {name} (or it was taken twice)")
+            raise ModelNotUsable(f"{self._directory} has no tensor {name} (or it was read twice)")
         found = self._shape(name)
         file = self._file_of.pop(name)
         if found != shape:
@@ -110,18 +106,18 @@ class Checkpoint:
             raise ModelNotUsable(f"tensor {name} in {self._directory / file} is of {tensor.dtype}, not of a float type")
         return tensor.to(device=self._device, dtype=dtype or self._dtype)
 
-    def take_all(self, prefix: str, dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:
-        """Every tensor whose name starts with `prefix`, without it: for a part that checks its own shapes."""
+    def read_all(self, prefix: str, dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:
+        """All tensors under `prefix`, by their names without it: for a part that checks its own shapes."""
         shapes = {name: self._shape(name) for name in self._file_of if name.startswith(prefix)}
-        return {name.removeprefix(prefix): self.take(name, shape, dtype) for name, shape in shapes.items()}
+        return {name.removeprefix(prefix): self.read(name, shape, dtype) for name, shape in shapes.items()}
 
-    def leave(self, prefix: str) -> None:
-        """Passes over every tensor whose name starts with `prefix`: a part that is known, and of no use here."""
+    def skip_all(self, prefix: str) -> None:
+        """Ignores all tensors under `prefix`: a part that is known and not needed."""
         for name in [name for name in self._file_of if name.startswith(prefix)]:
             del self._file_of[name]
 
-    def count(self, prefix: str) -> int:
-        """The numbers in all tensors not yet taken whose names start with `prefix`, by the files' headers alone."""
+    def count_values(self, prefix: str) -> int:
+        """The number of values in all unread tensors under `prefix`, from the files' headers."""
         return sum(prod(self._shape(name)) for name in self._file_of if name.startswith(prefix))
 
     def _shape(self, name: str) -> tuple[int, ...]:
@@ -129,25 +125,25 @@ class Checkpoint:
 
 
 def _files(directory: Path) -> tuple[tuple[str, ...], dict[str, str] | None]:
-    """The files that hold tensors, and what the index says of them where there is one."""
+    """The files that contain tensors, and the entries of the index if there is one."""
     if (directory / SINGLE).exists():
         return (SINGLE,), None
     if not (directory / INDEX).exists():
-        raise ModelNotUsable(f"{directory} holds neither {SINGLE} nor {INDEX}")
+        raise ModelNotUsable(f"{directory} contains neither {SINGLE} nor {INDEX}")
     indexed = read_json(directory / INDEX, _Index).weight_map
     if bad := [name for name in indexed.values() if Path(name).name != name]:
-        raise ModelNotUsable(f"{directory / INDEX} points out of its directory: {_some(bad)}")
+        raise ModelNotUsable(f"{directory / INDEX} names files outside of its directory: {_listed(bad)}")
     return tuple(sorted(set(indexed.values()))), indexed
 
 
-def _opened(path: Path) -> _File:
+def _open(path: Path) -> _File:
     try:
         return cast(_File, safe_open(path, framework="pt", device="cpu"))
     except (OSError, SafetensorError) as error:
         raise ModelNotUsable(f"{path} cannot be read as safetensors: {error}") from error
 
 
-def _some(names: Iterable[str]) -> str:
+def _listed(names: Iterable[str]) -> str:
     ordered = sorted(names)
-    more = len(ordered) - _NAMED
-    return ", ".join(ordered[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(ordered) - _LISTED
+    return ", ".join(ordered[:_LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -1,7 +1,7 @@
-"""The shapes of the 12 Hz codec and of the speaker encoder, as their published config files name them.
+"""Configuration of the 12 Hz codec and of the speaker encoder, as in their published config files.
 
-Read by `config.read_json`.  Where a file leaves a field out, the default here is the one of the reference (PyPI
-`qwen-tts` 0.1.1), so that a file means the same to both.
+Read by `config.read_json`.  A field that a file omits has the default of the reference (PyPI `qwen-tts` 0.1.1), so that
+a file means the same to both.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Counts = Annotated[tuple[Count, ...], msgspec.Meta(min_length=1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodecDecoderConfig:
-    """`decoder_config` of `speech_tokenizer/config.json`: codes to sound."""
+    """`decoder_config` of `speech_tokenizer/config.json`: codes to audio."""
 
     codebook_dim: Count
     codebook_size: Count = 2048
@@ -31,7 +31,7 @@ class CodecDecoderConfig:
     num_key_value_heads: Count = 16
     head_dim: Count | None = None
     sliding_window: Several = 72
-    """Positions that a layer looks at, its own among them."""
+    """Positions that a layer attends to, including its own."""
     rope_theta: Positive = 10_000.0
     rms_norm_eps: Positive = 1e-5
     upsample_rates: Counts = (8, 5, 4, 3)
@@ -57,13 +57,13 @@ class CodecDecoderConfig:
 
     @property
     def past_positions(self) -> int:
-        """Positions before the first of a chunk that its attention still sees."""
+        """Positions before a chunk that its first position attends to."""
         return self.sliding_window - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodecEncoderConfig:
-    """`encoder_config` of `speech_tokenizer/config.json`: sound to codes.  It is that of Mimi without its decoder."""
+    """`encoder_config` of `speech_tokenizer/config.json`: audio to codes.  It is that of Mimi without its decoder."""
 
     sampling_rate: Count = 24_000
     frame_rate: Positive = 12.5
@@ -72,7 +72,7 @@ class CodecEncoderConfig:
     num_filters: Several = 64
     num_residual_layers: Count = 1
     upsampling_ratios: Counts = (8, 6, 5, 4)
-    """Of the decoder: the encoder goes through them backwards."""
+    """In the decoder's order; the encoder uses them in reverse."""
     kernel_size: Count = 7
     last_kernel_size: Count = 3
     residual_kernel_size: Count = 3
@@ -102,7 +102,7 @@ class CodecEncoderConfig:
             raise ValueError("codebook_dim must be vector_quantization_hidden_dimension, and not hidden_size")
         if self.num_filters % self.compress:
             raise ValueError(f"compress {self.compress} does not divide num_filters {self.num_filters}")
-        # The last step halves the rate; from any other the kernel of that step would be of another size.
+        # The encoder's last convolution halves the rate: its kernel has the size for a stride of 2.
         if self.samples_per_frame * self.frame_rate != self.sampling_rate:
             raise ValueError(f"frame_rate {self.frame_rate} does not fit upsampling_ratios {self.upsampling_ratios}")
 
@@ -122,7 +122,7 @@ class CodecConfig:
     decoder_config: CodecDecoderConfig
     encoder_config: CodecEncoderConfig
     encoder_valid_num_quantizers: Count = 16
-    """Codebooks kept of those that the encoder has."""
+    """The number of the encoder's codebooks that are used."""
     input_sample_rate: Literal[24_000] = 24_000
     output_sample_rate: Literal[24_000] = 24_000
 
@@ -133,7 +133,7 @@ class CodecConfig:
         if self.encoder_config.codebook_size != self.decoder_config.codebook_size:
             raise ValueError("the codec's encoder and decoder differ in codebook_size")
         if self.encoder_config.samples_per_frame != self.decoder_config.samples_per_frame:
-            raise ValueError("the codec's encoder and decoder differ in the samples of a frame")
+            raise ValueError("the codec's encoder and decoder differ in the samples per frame")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class SpeakerEncoderConfig:
     """`speaker_encoder_config` of the model's `config.json`."""
 
     enc_dim: Count = 1024
-    """Of the x-vector: the Talker's hidden size."""
+    """The size of the x-vector, equal to the Talker's hidden size."""
     mel_dim: Count = 128
     enc_channels: Counts = (512, 512, 512, 512, 1536)
     enc_kernel_sizes: Counts = (5, 3, 3, 3, 1)
@@ -153,9 +153,9 @@ class SpeakerEncoderConfig:
 
     def __post_init__(self) -> None:
         if not 3 <= len(self.enc_channels) == len(self.enc_kernel_sizes) == len(self.enc_dilations):
-            raise ValueError("enc_channels, enc_kernel_sizes and enc_dilations must be equally many, at least 3")
+            raise ValueError("enc_channels, enc_kernel_sizes and enc_dilations must have one length of at least 3")
         *inner, last = self.enc_channels
-        # What is added must be of one width, and what is joined of their sum.
+        # Summed outputs must have one width, and the concatenation of all their total.
         if len(set(inner)) > 1 or last != sum(inner[1:]):
             raise ValueError(
                 f"enc_channels must be equal, and the last the sum of all after the first: {inner}, {last}"

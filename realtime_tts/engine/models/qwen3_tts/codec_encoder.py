@@ -1,7 +1,7 @@
-"""A recording to codes: the encoder of the 12 Hz codec, which is Mimi's (arXiv 2410.00037) without its decoder.
+"""Encoder of the 12 Hz codec, recordings to codes: that of Mimi (arXiv 2410.00037).
 
-Convolutions take 24 kHz down to 25 Hz, a transformer looks back over that, one more convolution halves the rate, and 16
-codebooks write down, one after the other, what the ones before left over.
+Convolutions reduce 24 kHz to 25 Hz, a causal transformer follows, one more convolution halves the rate, and 16
+codebooks quantize one after the other the residual of those before.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,12 @@ from realtime_tts.engine.models.qwen3_tts.codec_layers import (
     Conv,
     Linear,
     Norm,
-    State,
-    move,
-    refuse_leftovers,
+    StateDict,
+    pop_codebook,
+    pop_tensor,
+    reject_unused,
     rotate,
     rotations,
-    take,
-    take_codebook,
 )
 
 Samples = npt.NDArray[np.float32]
@@ -34,42 +33,34 @@ Codes = npt.NDArray[np.int64]
 
 
 class CodecEncoder:
-    """Makes the codes of reference recordings.  Keeps nothing between calls."""
+    """Computes the codes of reference recordings.  Stateless between calls."""
 
     def __init__(self, weights: "EncoderWeights", device: torch.device) -> None:
         self._weights = weights
         self._device = device
 
     @classmethod
-    def from_state(
-        cls, config: CodecConfig, state: State, device: torch.device | str, attention_window: int | None = None
-    ) -> Self:
-        """From the checkpoint's `encoder.*`, without that prefix, all of which is used up.  Raises ModelNotUsable.
+    def from_state(cls, config: CodecConfig, state: StateDict, device: torch.device) -> Self:
+        """From the checkpoint's `encoder.*` on `device`, without that prefix.  Raises ModelNotUsable.
 
-        `attention_window` (in positions of 40 ms) cuts the attention off as `sliding_window: 250` says.  The reference
-        (`qwen-tts` 0.1.1 on transformers 4.57.3) ignores that entry unless flash attention runs, so None is its way;
-        for recordings of up to 10 s there is no difference.
+        Attention is unlimited although the config has `sliding_window: 250`, as in the reference (`qwen-tts` 0.1.1 on
+        transformers 4.57.3), which ignores that entry unless flash attention runs.  For recordings of up to 10 s there
+        is no difference.
         """
-        place = torch.device(device)
-        move(state, place)
-        weights = EncoderWeights.take(config, state, attention_window)
-        refuse_leftovers(state, "encoder")
-        return cls(weights, place)
-
-    def encode(self, samples: Samples) -> Codes:
-        """(n,) samples at 24 kHz, n ≥ 1, to (⌈n / 1920⌉, 16) codes, the same as the reference's."""
-        return self.encode_all([samples])[0]
+        weights = EncoderWeights.from_state(config, state)
+        reject_unused(state, "encoder")
+        return cls(weights, device)
 
     @torch.no_grad()
-    def encode_all(self, recordings: Sequence[Samples]) -> list[Codes]:
-        """Recordings of any lengths, in one pass: the codes of each are those that it has alone.
+    def encode(self, recordings: Sequence[Samples]) -> list[Codes]:
+        """Recordings at 24 kHz of any lengths n ≥ 1, in one pass, to their (⌈n / 1920⌉, 16) codes, as in the reference.
 
-        Every layer looks back only, but for the end of a recording, which is padded wherever the rate goes down.  So a
-        short one is padded to the longest, and before each such layer to its own length as if it were alone.
+        Every layer is causal, except that each layer with a stride pads the end of a recording.  So a short recording
+        is padded to the longest, and before each such layer to its own length as if it were alone.
         """
         if any(samples.ndim != 1 or not samples.size for samples in recordings):
             shapes = [samples.shape for samples in recordings]
-            raise ValueError(f"a recording must be of shape (samples,), got {shapes}")
+            raise ValueError(f"a recording must have the shape (samples,), got {shapes}")
         waves = [torch.from_numpy(np.ascontiguousarray(samples, np.float32)).to(self._device) for samples in recordings]
         lengths = [len(wave) for wave in waves]
         batch = torch.nn.utils.rnn.pad_sequence(waves, batch_first=True)[:, None]
@@ -81,7 +72,7 @@ class CodecEncoder:
 
 @dataclass(frozen=True, slots=True)
 class Downsample:
-    """A causal convolution with a stride; `pad_mode` says what stands before the recording, and after its end."""
+    """A causal convolution with a stride; `pad_mode` is that of the start and the end of a recording."""
 
     conv: Conv
     stride: int = 1
@@ -113,40 +104,40 @@ class Layer:
     narrow: Linear
 
     @classmethod
-    def take(cls, config: CodecEncoderConfig, state: State, key: str) -> "Layer":
+    def from_state(cls, config: CodecEncoderConfig, state: StateDict, key: str) -> "Layer":
         width = config.hidden_size
-        scale = take(state, f"{key}.self_attn_layer_scale.scale", (width,))
-        mlp_scale = take(state, f"{key}.mlp_layer_scale.scale", (width,))
+        scale = pop_tensor(state, f"{key}.self_attn_layer_scale.scale", (width,))
+        mlp_scale = pop_tensor(state, f"{key}.mlp_layer_scale.scale", (width,))
         return cls(
-            Norm.take(state, f"{key}.input_layernorm", width, config.norm_eps, bias=True),
-            Attention.take(state, f"{key}.self_attn", width, config.num_attention_heads, config.head_size, scale),
-            Norm.take(state, f"{key}.post_attention_layernorm", width, config.norm_eps, bias=True),
-            Linear.take(state, f"{key}.mlp.fc1", width, config.intermediate_size),
-            Linear.take(state, f"{key}.mlp.fc2", config.intermediate_size, width).scaled(mlp_scale),
+            Norm.from_state(state, f"{key}.input_layernorm", width, config.norm_eps, bias=True),
+            Attention.from_state(state, f"{key}.self_attn", width, config.num_attention_heads, config.head_size, scale),
+            Norm.from_state(state, f"{key}.post_attention_layernorm", width, config.norm_eps, bias=True),
+            Linear.from_state(state, f"{key}.mlp.fc1", width, config.intermediate_size),
+            Linear.from_state(state, f"{key}.mlp.fc2", config.intermediate_size, width).scaled(mlp_scale),
         )
 
-    def __call__(self, x: Tensor, mask: Tensor | None, cos: Tensor, sin: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         q, k, v = self.attention.split(self.before_attention(x))
-        x = x + self.attention.mix(rotate(q, cos, sin), rotate(k, cos, sin), v, mask, causal=mask is None)
+        x = x + self.attention.attend(rotate(q, cos, sin), rotate(k, cos, sin), v)
         return x + self.narrow(functional.gelu(self.wide(self.before_mlp(x))))
 
 
 @dataclass(frozen=True, slots=True)
 class Quantizer:
-    """Writes a vector down as codes, each of the codebook entry that is nearest to what is left of it."""
+    """Residual vector quantizer: each code is that of the codebook entry nearest to the remaining residual."""
 
     project: Tensor
     centroids: tuple[Tensor, ...]
 
     def __call__(self, x: Tensor) -> Tensor:
         """[B, hidden, T] to [B, T, books]."""
-        left = functional.conv1d(x, self.project).transpose(1, 2)
-        found = []
+        residual = functional.conv1d(x, self.project).transpose(1, 2)
+        codes = []
         for centroids in self.centroids:
-            nearest = torch.cdist(left, centroids.expand(len(left), -1, -1)).argmin(-1)
-            left = left - functional.embedding(nearest, centroids)
-            found.append(nearest)
-        return torch.stack(found, -1)
+            nearest = torch.cdist(residual, centroids.expand(len(residual), -1, -1)).argmin(-1)
+            residual = residual - functional.embedding(nearest, centroids)
+            codes.append(nearest)
+        return torch.stack(codes, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,74 +150,67 @@ class EncoderWeights:
     halve: Downsample
     semantic: Quantizer
     acoustic: Quantizer
-    attention_window: int | None
 
     @classmethod
-    def take(cls, config: CodecConfig, state: State, attention_window: int | None) -> "EncoderWeights":
+    def from_state(cls, config: CodecConfig, state: StateDict) -> "EncoderWeights":
         encoder, kept = config.encoder_config, config.encoder_valid_num_quantizers
         hidden = encoder.hidden_size
         stages, index, channels = _stages(encoder, state)
-        first = Conv.take(state, "encoder.layers.0.conv", 1, encoder.num_filters, encoder.kernel_size)
-        last = Conv.take(state, f"encoder.layers.{index}.conv", channels, hidden, encoder.last_kernel_size)
-        halve = take(state, "downsample.conv.weight", (hidden, hidden, 4))
+        first = Conv.from_state(state, "encoder.layers.0.conv", 1, encoder.num_filters, encoder.kernel_size)
+        last = Conv.from_state(state, f"encoder.layers.{index}.conv", channels, hidden, encoder.last_kernel_size)
+        halve = pop_tensor(state, "downsample.conv.weight", (hidden, hidden, 4))
         return cls(
             encoder,
             Downsample(first),
             stages,
             Downsample(last),
             tuple(
-                Layer.take(encoder, state, f"encoder_transformer.layers.{n}") for n in range(encoder.num_hidden_layers)
+                Layer.from_state(encoder, state, f"encoder_transformer.layers.{n}")
+                for n in range(encoder.num_hidden_layers)
             ),
             Downsample(Conv(halve, halve.new_zeros(hidden)), 2, "replicate"),
             _quantizer(encoder, state, "semantic", 1, 1),
             _quantizer(encoder, state, "acoustic", encoder.num_quantizers - 1, kept - 1),
-            attention_window,
         )
 
     def encode(self, wave: Tensor, lengths: Tensor | None) -> Tensor:
-        """[B, 1, samples] to [B, frames, 16]; `lengths` [B] where the rows are not all of so many samples."""
+        """[B, 1, samples] to [B, frames, 16]; `lengths` [B] unless all rows have the same length."""
         x = self.first(wave)
         for residuals, down in self.stages:
             for residual in residuals:
                 x = residual(x)
-            x = down(_ended(functional.elu(x), lengths))
+            x = down(_zero_padding(functional.elu(x), lengths))
             lengths = None if lengths is None else (lengths + down.stride - 1) // down.stride
         x = self._transform(self.last(functional.elu(x)).transpose(1, 2))
-        x = self.halve(_held(x.transpose(1, 2), lengths))
+        x = self.halve(_repeat_last(x.transpose(1, 2), lengths))
         return torch.cat((self.semantic(x), self.acoustic(x)), -1)
 
     def _transform(self, x: Tensor) -> Tensor:
-        positions = x.shape[1]
-        cos, sin = rotations(positions, self.config.head_size, self.config.rope_theta, x.device)
-        mask = None
-        if self.attention_window is not None and positions > self.attention_window:
-            place = torch.arange(positions, device=x.device)
-            back = place[:, None] - place
-            mask = (back >= 0) & (back < self.attention_window)
+        cos, sin = rotations(x.shape[1], self.config.head_size, self.config.rope_theta, x.device)
         for layer in self.layers:
-            x = layer(x, mask, cos, sin)
+            x = layer(x, cos, sin)
         return x
 
 
-def _ended(x: Tensor, lengths: Tensor | None) -> Tensor:
+def _zero_padding(x: Tensor, lengths: Tensor | None) -> Tensor:
     """[B, C, T] with zeros after each row's end."""
     if lengths is None:
         return x
     return x * (torch.arange(x.shape[-1], device=x.device) < lengths[:, None])[:, None]
 
 
-def _held(x: Tensor, lengths: Tensor | None) -> Tensor:
+def _repeat_last(x: Tensor, lengths: Tensor | None) -> Tensor:
     """[B, C, T] with each row's last column repeated after its end."""
     if lengths is None:
         return x
-    places = torch.minimum(torch.arange(x.shape[-1], device=x.device), lengths[:, None] - 1)
-    return x.gather(2, places[:, None].expand_as(x))
+    steps = torch.minimum(torch.arange(x.shape[-1], device=x.device), lengths[:, None] - 1)
+    return x.gather(2, steps[:, None].expand_as(x))
 
 
 def _stages(
-    config: CodecEncoderConfig, state: State
+    config: CodecEncoderConfig, state: StateDict
 ) -> tuple[tuple[tuple[tuple[Residual, ...], Downsample], ...], int, int]:
-    """The stages, then the index of the layer after them, and its channels.  Activations are counted as layers."""
+    """The stages, the index of the layer after them, and its channels.  Activations count as layers."""
     stages, index, channels = [], 1, config.num_filters
     for rate in reversed(config.upsampling_ratios):
         residuals = []
@@ -235,26 +219,26 @@ def _stages(
                 _residual(config, state, f"encoder.layers.{index}", channels, config.dilation_growth_rate**n)
             )
             index += 1
-        down = Conv.take(state, f"encoder.layers.{index + 1}.conv", channels, 2 * channels, 2 * rate)
+        down = Conv.from_state(state, f"encoder.layers.{index + 1}.conv", channels, 2 * channels, 2 * rate)
         stages.append((tuple(residuals), Downsample(down, rate)))
         channels, index = 2 * channels, index + 2
     return tuple(stages), index + 1, channels
 
 
-def _residual(config: CodecEncoderConfig, state: State, key: str, channels: int, dilation: int) -> Residual:
+def _residual(config: CodecEncoderConfig, state: StateDict, key: str, channels: int, dilation: int) -> Residual:
     narrow, width = channels // config.compress, config.residual_kernel_size
-    squeeze = Conv.take(state, f"{key}.block.1.conv", channels, narrow, width, dilation)
-    return Residual(Downsample(squeeze), Downsample(Conv.take(state, f"{key}.block.3.conv", narrow, channels, 1)))
+    squeeze = Conv.from_state(state, f"{key}.block.1.conv", channels, narrow, width, dilation)
+    return Residual(Downsample(squeeze), Downsample(Conv.from_state(state, f"{key}.block.3.conv", narrow, channels, 1)))
 
 
-def _quantizer(config: CodecEncoderConfig, state: State, part: str, books: int, kept: int) -> Quantizer:
-    """The codebooks after the first `kept` refine what is never asked for: they are taken, and dropped."""
+def _quantizer(config: CodecEncoderConfig, state: StateDict, part: str, books: int, kept: int) -> Quantizer:
+    """Reads all codebooks and keeps the first `kept`, since the others are not used."""
     key, width, hidden = f"quantizer.{part}_residual_vector_quantizer", config.codebook_dim, config.hidden_size
-    project = take(state, f"{key}.input_proj.weight", (width, hidden, 1))
-    take(state, f"{key}.output_proj.weight", (hidden, width, 1))  # only a decoder would use it
+    project = pop_tensor(state, f"{key}.input_proj.weight", (width, hidden, 1))
+    pop_tensor(state, f"{key}.output_proj.weight", (hidden, width, 1))  # only a decoder would use it
     centroids = []
     for n in range(books):
         book = f"{key}.layers.{n}.codebook"
-        take(state, f"{book}.initialized", (1,))
-        centroids.append(take_codebook(state, book, "embed_sum", config.codebook_size, width))
+        pop_tensor(state, f"{book}.initialized", (1,))
+        centroids.append(pop_codebook(state, book, "embed_sum", config.codebook_size, width))
     return Quantizer(project, tuple(centroids[:kept]))

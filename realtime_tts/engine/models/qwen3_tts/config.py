@@ -1,4 +1,4 @@
-"""What does a published Qwen3-TTS directory say of itself?  Its config.json, read strictly, without loading torch."""
+"""Configuration files of a published Qwen3-TTS directory, read strictly and without importing torch."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,7 +10,7 @@ import msgspec
 from realtime_tts.errors import ModelNotUsable
 
 CONTROL_IDS = 1024
-"""The last ids of the Talker's vocabulary are no sound: tags, languages, speakers, and the end."""
+"""The last ids of the Talker's vocabulary are not audio codes: tags, languages, speakers, and the end."""
 
 _T = TypeVar("_T")
 
@@ -23,7 +23,7 @@ class ModelType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackConfig:
-    """A stack of Qwen3 blocks.  Where a published file leaves a value out, the reference's default holds."""
+    """A stack of Qwen3 blocks.  A value that a published file omits has the reference's default."""
 
     hidden_size: int
     intermediate_size: int
@@ -49,7 +49,7 @@ class StackConfig:
         if self.head_dim % 2:
             raise ValueError(f"head_dim must be even, got {self.head_dim}")
         if self.attention_bias or self.use_sliding_window:
-            raise ValueError("attention with a bias or a sliding window is not known here")
+            raise ValueError("attention with a bias or a sliding window is not supported")
         if not (self.rms_norm_eps > 0 and self.rope_theta > 0):
             raise ValueError("rms_norm_eps and rope_theta must be positive")
 
@@ -79,16 +79,16 @@ class TalkerConfig(StackConfig):
     spk_is_dialect: dict[str, str | bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Not super(): a dataclass with slots is a new class, which the bare form does not know.
+        # Not super(): a dataclass with slots is a new class, and the form without arguments refers to the old one.
         StackConfig.__post_init__(self)
         if self.num_code_groups != self.code_predictor_config.num_code_groups:
             raise ValueError("the Talker and its code predictor differ in num_code_groups")
         if not 0 < self.vocab_size - CONTROL_IDS <= self.code_predictor_config.vocab_size:
-            raise ValueError(f"vocab_size {self.vocab_size} leaves no codes, or more than the code predictor knows")
+            raise ValueError(f"vocab_size {self.vocab_size} leaves no codes, or more than the code predictor has")
         tags = (self.codec_bos_id, self.codec_pad_id, self.codec_think_id, self.codec_nothink_id)
         ids = (*tags, self.codec_think_bos_id, self.codec_think_eos_id, *self.codec_language_id.values())
         if bad := [i for i in (*ids, *self.spk_id.values()) if not 0 <= i < self.vocab_size]:
-            raise ValueError(f"codec ids {bad} are outside of the vocabulary")
+            raise ValueError(f"codec ids {bad} are outside the vocabulary")
         if not self.vocab_size - CONTROL_IDS <= self.codec_eos_token_id < self.vocab_size:
             raise ValueError(f"codec_eos_token_id {self.codec_eos_token_id} is not one of the control ids")
         for speaker, dialect in self.spk_is_dialect.items():
@@ -96,7 +96,7 @@ class TalkerConfig(StackConfig):
                 raise ValueError(f"speaker {speaker} has the unknown dialect {dialect}")
 
     def dialect_of(self, speaker: str) -> str | None:
-        """The language that a speaker's Chinese is; None for the standard one."""
+        """The dialect that a speaker's Chinese is; None for the standard language."""
         dialect = self.spk_is_dialect.get(speaker)
         return dialect if isinstance(dialect, str) else None
 
@@ -117,7 +117,7 @@ class ModelConfig:
         tts = (self.tts_pad_token_id, self.tts_bos_token_id, self.tts_eos_token_id)
         for token in (self.im_start_token_id, self.im_end_token_id, *tts):
             if not 0 <= token < self.talker_config.text_vocab_size:
-                raise ValueError(f"text id {token} is outside of the vocabulary")
+                raise ValueError(f"text id {token} is outside the vocabulary")
         if self.tts_model_type is ModelType.CUSTOM_VOICE and not self.talker_config.spk_id:
             raise ValueError("a custom_voice model without a speaker")
 
@@ -127,12 +127,12 @@ class ModelConfig:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The languages that may be asked for by name, such as english.  Dialects come with their speakers."""
+        """The languages that a request may name, such as english.  A dialect is selected by its speaker."""
         return tuple(name for name in self.talker_config.codec_language_id if "dialect" not in name)
 
     @property
-    def takes_instructions(self) -> bool:
-        """Voice clones have no place for them; the small CustomVoice ignores them."""
+    def supports_instructions(self) -> bool:
+        """The prompt of a voice clone has no instruction, and the small CustomVoice ignores it."""
         if self.tts_model_type is ModelType.CUSTOM_VOICE:
             return self.tts_model_size != "0b6"
         return self.tts_model_type is ModelType.VOICE_DESIGN
@@ -140,7 +140,7 @@ class ModelConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationConfig:
-    """How the publisher would have codes drawn.  Where the file leaves a value out, the reference's default holds."""
+    """The published sampling parameters.  A value that the file omits has the reference's default."""
 
     do_sample: bool = True
     temperature: float = 0.9
@@ -155,7 +155,7 @@ class GenerationConfig:
 
 
 def read_config(directory: Path) -> ModelConfig:
-    """Reads `config.json`.  Raises ModelNotUsable, which names the field that is wrong."""
+    """Reads `config.json`.  Raises ModelNotUsable, which names the invalid field."""
     return read_json(directory / "config.json", ModelConfig)
 
 
@@ -165,10 +165,10 @@ def read_generation_config(directory: Path) -> GenerationConfig:
 
 
 def read_json(path: Path, shape: type[_T]) -> _T:
-    """Reads a JSON file of a known shape; fields that we do not use are skipped.  Raises ModelNotUsable."""
+    """Reads a JSON file into a typed value, without its unknown fields.  Raises ModelNotUsable."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=shape)
     except OSError as error:
         raise ModelNotUsable(f"{path} cannot be read: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ModelNotUsable(f"{path} is not as published: {error}") from error
+        raise ModelNotUsable(f"{path} is not valid: {error}") from error

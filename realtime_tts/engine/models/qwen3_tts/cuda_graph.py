@@ -1,7 +1,7 @@
-"""Captures a function's GPU work once for each bucket, and replays it; what was not captured is just called.
+"""CUDA graphs of a function by bucket, captured once and replayed; an uncaptured bucket calls the function.
 
-A captured graph reads and writes fixed memory: inputs are copied in, and outputs are views of what the next replay
-overwrites.  So whoever calls pads to a bucket, and takes what it needs of the outputs before it calls again.
+A captured graph reads and writes fixed memory: inputs are copied in, and the next replay overwrites the outputs.  So
+the caller pads its inputs to a bucket, and uses the outputs before it calls again.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -15,7 +15,7 @@ Key = TypeVar("Key", bound=Hashable)
 Function = Callable[..., "tuple[torch.Tensor, ...]"]
 
 WARM_UP_RUNS = 3
-"""Before a capture: libraries choose kernels and get memory at their first calls, which a capture forbids."""
+"""Runs before a capture: at their first calls libraries choose kernels and allocate, which a capture forbids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class _Captured:
 
 
 class GraphCache(Generic[Key]):
-    """Graphs of one function by bucket, such as (frames, rows): `function(bucket, *inputs)`.  Owned by one thread.
+    """Graphs of `function(bucket, *inputs)`, with a bucket such as (frames, rows).  Owned by one thread.
 
-    All share a memory pool, so only the outputs of the last replay are valid.  The function must depend on its bucket
-    and on shapes alone, and must not wait for the device.  A capture runs it several times: on inputs that move no
-    state which anybody uses.  Capture while nothing else runs on the device, that is at loading.
+    All share a memory pool, so only the outputs of the last replay are valid.  The function must depend only on its
+    bucket and on shapes, and must not wait for the device.  A capture runs it several times, so its inputs must change
+    no state in use.  Capture only while nothing else runs on the device: at loading.
     """
 
     def __init__(self, function: Function, device: "torch.device") -> None:
@@ -39,19 +39,16 @@ class GraphCache(Generic[Key]):
         self._captured: dict[Key, _Captured] = {}
         self._shapes: dict[Key, tuple[tuple[tuple[int, ...], torch.dtype], ...]] = {}
 
-    def __contains__(self, key: Key) -> bool:
-        return key in self._shapes
-
     def capture(self, key: Key, *inputs: "torch.Tensor") -> None:
-        """Makes a bucket ready with inputs of its shapes; what the function gives for them is dropped."""
+        """Captures a bucket with inputs of its shapes, and discards the outputs."""
         self._shapes[key] = _shapes(inputs)
         if self._device.type == "cuda":
             self._captured[key] = self._capture(key, inputs)
 
     def __call__(self, key: Key, *inputs: "torch.Tensor") -> "tuple[torch.Tensor, ...]":
-        """The function's outputs, valid until the next call.  The inputs of a captured bucket must have its shapes."""
+        """The function's outputs, valid until the next call.  Raises ValueError for other shapes than captured."""
         if key in self._shapes and _shapes(inputs) != self._shapes[key]:
-            raise ValueError(f"bucket {key} is of {self._shapes[key]}, not {_shapes(inputs)}")
+            raise ValueError(f"bucket {key} has the shapes {self._shapes[key]}, not {_shapes(inputs)}")
         if key not in self._captured:
             return self._function(key, *inputs)
         captured = self._captured[key]
@@ -64,7 +61,7 @@ class GraphCache(Generic[Key]):
         import torch
 
         static = tuple(tensor.to(self._device, copy=True) for tensor in inputs)
-        # On a stream of its own, as capture demands of what runs before it.
+        # The warm-up before a capture must run on a stream of its own.
         side = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(side):
@@ -83,7 +80,7 @@ def _shapes(inputs: "Sequence[torch.Tensor]") -> "tuple[tuple[tuple[int, ...], t
 
 
 class HostCopy:
-    """A copy to the host under way: `wait` for it, and the device goes on meanwhile."""
+    """An asynchronous copy of a tensor to the host: `wait` returns it, and the device continues meanwhile."""
 
     def __init__(self, tensor: "torch.Tensor") -> None:
         import torch
@@ -92,14 +89,14 @@ class HostCopy:
         if tensor.device.type != "cuda":
             self._host = tensor.detach().clone()
             return
-        # Only to pinned memory is the copy really asynchronous.
+        # The copy is asynchronous only into pinned memory.
         self._host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
         self._host.copy_(tensor, non_blocking=True)
         self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         self._event.record(torch.cuda.current_stream(tensor.device))
 
     def wait(self) -> "torch.Tensor":
-        """The values at the time of the call, on the host; never overwritten."""
+        """The values at the time of construction, on the host; never overwritten."""
         if self._event is not None:
             self._event.synchronize()
         return self._host

@@ -1,37 +1,38 @@
-"""Where is the model?  A directory in the published layout, or a repository on the Hugging Face Hub."""
+"""Location of a model: a directory in the published layout, or a repository on the Hugging Face Hub."""
 
 import re
 from collections.abc import Callable
 from pathlib import Path
 
+from realtime_tts.engine.models.spec import Report
 from realtime_tts.errors import ModelNotUsable
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 EXAMPLE = "Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice"
 FILES = ("*.json", "*.txt", "*.safetensors", "speech_tokenizer/*")
-"""What is downloaded of a repository."""
+"""The files of a repository that are downloaded."""
 
 
 def find_directory(
-    model_dir: str | Path | None, progress: Callable[[str], None], download: Callable[[str], str] | None = None
+    model_dir: str | Path | None, progress: Report, download: Callable[[str], str] | None = None
 ) -> tuple[Path, str]:
-    """The directory, and the name that it is known by.  A Hub repository is downloaded, or found where it was before.
+    """The directory and its name.  A Hub repository is downloaded, unless it is in the Hub's local cache already.
 
     Raises ModelNotUsable.
     """
     if model_dir is None or not str(model_dir):
         raise ModelNotUsable(
-            f"qwen3_tts has no weights of its own: name a model_dir, a directory in the published layout"
-            f" or a Hugging Face id such as {EXAMPLE}"
+            f"qwen3_tts has no weights of its own: set model_dir to a directory in the published layout,"
+            f" or to a Hugging Face id such as {EXAMPLE}"
         )
     path = Path(model_dir).expanduser()
     if path.is_dir():
         return path, path.resolve().name
-    if not _HUB_ID.fullmatch(str(model_dir)):
-        raise ModelNotUsable(f"model_dir {model_dir} is not a directory")
     name = str(model_dir)
+    if not _HUB_ID.fullmatch(name):
+        raise ModelNotUsable(f"model_dir {model_dir} is not a directory")
     fetch = download or _downloader(name)
-    progress(f"looking for {name} (downloaded once, and taken up where it broke off)")
+    progress(f"looking for {name} (an interrupted download is resumed)")
     return Path(fetch(name)), name.split("/")[1]
 
 

@@ -1,4 +1,4 @@
-"""Qwen3 blocks over a cache of slots: each row of a batch is a request of its own age, with no padding before it."""
+"""Qwen3 transformer blocks over a KV cache of slots: the rows of a batch are requests of any length, unpadded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,52 +8,54 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 
 from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
 from realtime_tts.engine.models.qwen3_tts.config import StackConfig
-from realtime_tts.engine.models.qwen3_tts.matrix import Matrix
+from realtime_tts.engine.models.qwen3_tts.linear import PackedLinear
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """RMSNorm over the last axis, in float32 inside."""
+    """RMSNorm over the last axis, computed in float32."""
     if x.dtype == torch.float32:
         return F.rms_norm(x, x.shape[-1:], eps=eps) * weight
-    wide = x.float()
-    return weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
+    x32 = x.float()
+    return weight * (x32 * torch.rsqrt(x32.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The weights of one block.  Query, key and value are one matrix here, and so are gate and up."""
+    """The weights of one block.  Query, key and value are one weight, and so are gate and up."""
 
     input_norm: torch.Tensor
-    qkv: Matrix
+    qkv: PackedLinear
     qk_norm: torch.Tensor
-    """(heads + kv heads, 1, head_dim): query and key are normed and turned together."""
-    out: Matrix
+    """(heads + kv heads, 1, head_dim): query and key are normalised and rotated together."""
+    out: PackedLinear
     post_norm: torch.Tensor
-    gate_up: Matrix
-    down: Matrix
+    gate_up: PackedLinear
+    down: PackedLinear
 
 
-def load_block(checkpoint: Checkpoint, prefix: str, config: StackConfig, *, often: bool) -> Block:
+def load_block(checkpoint: Checkpoint, prefix: str, config: StackConfig, *, keep_transposed: bool) -> Block:
     hidden, inner, dim = config.hidden_size, config.intermediate_size, config.head_dim
     heads, kv_heads = config.num_attention_heads * dim, config.num_key_value_heads * dim
 
     def attention(name: str, *shape: int) -> torch.Tensor:
-        return checkpoint.take(f"{prefix}self_attn.{name}.weight", shape)
+        return checkpoint.read(f"{prefix}self_attn.{name}.weight", shape)
 
     def mlp(name: str, *shape: int) -> torch.Tensor:
-        return checkpoint.take(f"{prefix}mlp.{name}.weight", shape)
+        return checkpoint.read(f"{prefix}mlp.{name}.weight", shape)
 
     query, key, value = (
         attention(f"{n}_proj", rows, hidden) for n, rows in zip("qkv", (heads, kv_heads, kv_heads), strict=True)
     )
     return Block(
-        input_norm=checkpoint.take(f"{prefix}input_layernorm.weight", (hidden,)),
-        qkv=Matrix.rows(query, key, value, often=often),
+        input_norm=checkpoint.read(f"{prefix}input_layernorm.weight", (hidden,)),
+        qkv=PackedLinear.concat(query, key, value, keep_transposed=keep_transposed),
         qk_norm=qk_norm(config, attention("q_norm", dim), attention("k_norm", dim)),
-        out=Matrix(attention("o_proj", hidden, heads), often=often),
-        post_norm=checkpoint.take(f"{prefix}post_attention_layernorm.weight", (hidden,)),
-        gate_up=Matrix.rows(mlp("gate_proj", inner, hidden), mlp("up_proj", inner, hidden), often=often),
-        down=Matrix(mlp("down_proj", hidden, inner), often=often),
+        out=PackedLinear(attention("o_proj", hidden, heads), keep_transposed=keep_transposed),
+        post_norm=checkpoint.read(f"{prefix}post_attention_layernorm.weight", (hidden,)),
+        gate_up=PackedLinear.concat(
+            mlp("gate_proj", inner, hidden), mlp("up_proj", inner, hidden), keep_transposed=keep_transposed
+        ),
+        down=PackedLinear(mlp("down_proj", hidden, inner), keep_transposed=keep_transposed),
     )
 
 
@@ -65,49 +67,49 @@ def qk_norm(config: StackConfig, query: torch.Tensor, key: torch.Tensor) -> torc
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where the rows of one batch stand in the cache.
+    """The cache positions of one batch.
 
-    Row i is in slot `slots[i]`, holds `starts[i]` positions already, and brings `counts[i]` more (right-padded).  One
-    that brings none is idle: what comes out for it means nothing.
+    Row i is in slot `slots[i]`, has `past[i]` positions in the cache, and adds `new[i]` (right-padded).  A row that
+    adds none is idle, and its output is meaningless.
     """
 
     slots: Sequence[int]
-    starts: Sequence[int]
-    counts: Sequence[int]
+    past: Sequence[int]
+    new: Sequence[int]
 
     @property
     def window(self) -> int:
-        """How many positions of the cache the batch looks at."""
-        return max(start + count for start, count in zip(self.starts, self.counts, strict=True) if count)
+        """The number of cache positions that the batch attends to."""
+        return max(past + new for past, new in zip(self.past, self.new, strict=True) if new)
 
     @property
-    def side_by_side(self) -> bool:
+    def contiguous(self) -> bool:
         return list(self.slots) == list(range(self.slots[0], self.slots[0] + len(self.slots)))
 
     @property
-    def even(self) -> bool:
-        """Whether all rows stand at the same place."""
-        return self.counts[0] > 0 and len(set(self.starts)) == len(set(self.counts)) == 1
+    def aligned(self) -> bool:
+        """Whether all rows add the same positions."""
+        return self.new[0] > 0 and len(set(self.past)) == len(set(self.new)) == 1
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """A span as tensors, made once for all the layers, and for as many passes as it holds for."""
+class CacheIndex:
+    """A span as tensors: built once for all layers, and reused by passes over the same positions."""
 
     slots: torch.Tensor
     """(n, 1)"""
     positions: torch.Tensor
-    """(n, t): where in its slot each goes; what only fills up the batch goes to nobody's place."""
+    """(n, t): the position within the slot; padding goes to the unused last position."""
     mask: torch.Tensor | None
-    """(n, 1, t, window): what each may look at; None where that is all."""
+    """(n, 1, t, window): the positions that each attends to; None for all."""
     rope: tuple[torch.Tensor, torch.Tensor]
     """Cosine and signed sine, (n, 1, t, head_dim) each."""
     selection: "slice | torch.Tensor"
-    """The slots as an index: a slice where they lie side by side, which costs no copy."""
+    """The slots as an index: a slice if they are contiguous, which needs no copy."""
     first: int | None
-    """The first position, where it is the same for rows side by side: quicker to write to."""
+    """The first position if the rows are contiguous and aligned, which is faster to write; None otherwise."""
     window: int
-    """How many positions of the cache are looked at."""
+    """The number of cache positions that are attended to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,63 +127,63 @@ class KVPrefix:
 class SlotCache:
     """Keys and values of `slots` requests, `max_len` positions each: (layers, slots, kv heads, max_len + 1, head_dim).
 
-    The last position is nobody's: what is only there to fill a ragged batch is written to it, and never read.
+    The last position is unused: the padding of a ragged batch is written to it, and never read.
     """
 
     def __init__(self, config: StackConfig, slots: int, max_len: int, device: torch.device, dtype: torch.dtype) -> None:
         shape = (config.num_hidden_layers, slots, config.num_key_value_heads, max_len + 1, config.head_dim)
-        # Zeros and not whatever the memory held: a masked value counts 0 times, and 0 times NaN is NaN.
+        # Zeroed, because a masked value is multiplied by 0, and 0 times NaN is NaN.
         self.keys = torch.zeros(shape, device=device, dtype=dtype)
         self.values = torch.zeros(shape, device=device, dtype=dtype)
         self.max_len = max_len
-        self._cos, self._sin = _angles(config, max_len + 1, device, dtype)
+        self._cos, self._sin = _rope_tables(config, max_len + 1, device, dtype)
 
-    def places(self, span: Span, window: int | None = None) -> Places:
-        """Where the rows of a batch go, and what they may look at.
+    def index(self, span: Span, window: int | None = None) -> CacheIndex:
+        """The positions that a batch writes, and those that it attends to.
 
-        `window` is how many positions are looked at, if more than are needed; what is made then has the same parts for
-        every batch of as many rows.
+        `window` fixes the number of positions attended to; the result then has the same shapes for every batch of that
+        many rows.
         """
         device, given = self.keys.device, window is not None
         window = window or span.window
         assert span.window <= window <= self.max_len, f"{span.window} positions do not fit in {window}"
-        offsets = torch.arange(max(span.counts), device=device)
-        filled = offsets < torch.tensor(span.counts, device=device)[:, None]
-        positions = torch.tensor(span.starts, device=device)[:, None] + offsets
+        offsets = torch.arange(max(span.new), device=device)
+        filled = offsets < torch.tensor(span.new, device=device)[:, None]
+        positions = torch.tensor(span.past, device=device)[:, None] + offsets
         positions = torch.where(filled, positions, self.max_len)
         slots = torch.tensor(span.slots, device=device)
-        even = span.even and span.side_by_side and not given
-        everything = even and span.counts[0] == 1
-        seen = None if everything else (torch.arange(window, device=device) <= positions[..., None])[:, None]
-        return Places(
+        aligned = span.aligned and span.contiguous and not given
+        attends_to_all = aligned and span.new[0] == 1
+        mask = None if attends_to_all else (torch.arange(window, device=device) <= positions[..., None])[:, None]
+        return CacheIndex(
             slots=slots[:, None],
             positions=positions,
-            mask=seen,
+            mask=mask,
             rope=(self._cos[positions][:, None], self._sin[positions][:, None]),
-            selection=slice(span.slots[0], span.slots[0] + len(span.slots)) if span.side_by_side else slots,
-            first=span.starts[0] if even else None,
+            selection=slice(span.slots[0], span.slots[0] + len(span.slots)) if span.contiguous else slots,
+            first=span.past[0] if aligned else None,
             window=window,
         )
 
     def prefix(self, slot: int, length: int) -> KVPrefix:
-        """A copy of what a slot's first positions hold."""
+        """A copy of a slot's first positions."""
         return KVPrefix(self.keys[:, slot, :, :length].clone(), self.values[:, slot, :, :length].clone())
 
-    def put_prefix(self, slot: int, prefix: KVPrefix) -> None:
-        """Gives a slot what another's first positions held."""
+    def restore_prefix(self, slot: int, prefix: KVPrefix) -> None:
+        """Writes a prefix to a slot's first positions."""
         self.keys[:, slot, :, : prefix.length] = prefix.keys
         self.values[:, slot, :, : prefix.length] = prefix.values
 
     def clear(self, slot: int, length: int) -> None:
-        """Forgets a request, so that nothing of it (such as a NaN) can reach the next one in its slot."""
+        """Zeroes a request's positions, so that nothing of it (such as a NaN) reaches the next request in the slot."""
         self.keys[:, slot, :, :length] = 0
         self.values[:, slot, :, :length] = 0
 
 
 class Stack:
-    """Blocks and a last norm: (n, t, hidden) in, (n, t, hidden) out.  Perhaps `compiled` by torch, at its first calls.
+    """Blocks and a final norm: (n, t, hidden) to (n, t, hidden).  `compiled`: by torch.compile, at its first calls.
 
-    Only plain matrices can be compiled: those of a GPU, or of another type than float32.
+    Only unpacked weights can be compiled: those on a GPU, or of another type than float32.
     """
 
     def __init__(
@@ -192,19 +194,19 @@ class Stack:
         self._norm = norm
         self._run = torch.compile(self._forward, dynamic=True) if compiled else self._forward
 
-    def __call__(self, hidden: torch.Tensor, cache: SlotCache, places: Places) -> torch.Tensor:
-        """Puts the rows at their places, and gives their hidden states after the last norm."""
-        return self._run(hidden, cache, places)
+    def __call__(self, hidden: torch.Tensor, cache: SlotCache, index: CacheIndex) -> torch.Tensor:
+        """Writes the rows to the cache, and returns their hidden states after the final norm."""
+        return self._run(hidden, cache, index)
 
-    def _forward(self, hidden: torch.Tensor, cache: SlotCache, places: Places) -> torch.Tensor:
+    def _forward(self, hidden: torch.Tensor, cache: SlotCache, index: CacheIndex) -> torch.Tensor:
         for layer, block in enumerate(self._blocks):
             keys, values = cache.keys[layer], cache.values[layer]
-            query, key, value = self._project(block, hidden, places.rope)
-            _put(keys, key, places)
-            _put(values, value, places)
-            seen = keys[places.selection, :, : places.window], values[places.selection, :, : places.window]
-            mixed = F.scaled_dot_product_attention(query, *seen, attn_mask=places.mask, enable_gqa=True)
-            hidden = hidden + block.out(mixed.transpose(1, 2).flatten(2))
+            query, key, value = self._project(block, hidden, index.rope)
+            _write(keys, key, index)
+            _write(values, value, index)
+            context = keys[index.selection, :, : index.window], values[index.selection, :, : index.window]
+            attended = F.scaled_dot_product_attention(query, *context, attn_mask=index.mask, enable_gqa=True)
+            hidden = hidden + block.out(attended.transpose(1, 2).flatten(2))
             hidden = hidden + self._feed_forward(block, hidden)
         return rms_norm(hidden, self._norm, self._config.rms_norm_eps)
 
@@ -216,8 +218,8 @@ class Stack:
         heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
         joint = block.qkv(rms_norm(hidden, block.input_norm, config.rms_norm_eps))
         split = joint.view(*joint.shape[:2], heads + 2 * kv_heads, config.head_dim).transpose(1, 2)
-        turned = _rotated(rms_norm(split[:, :-kv_heads], block.qk_norm, config.rms_norm_eps), *rope)
-        return turned[:, :heads], turned[:, heads:], split[:, -kv_heads:]
+        rotated = _rotate(rms_norm(split[:, :-kv_heads], block.qk_norm, config.rms_norm_eps), *rope)
+        return rotated[:, :heads], rotated[:, heads:], split[:, -kv_heads:]
 
     def _feed_forward(self, block: Block, hidden: torch.Tensor) -> torch.Tensor:
         """SwiGLU."""
@@ -225,20 +227,20 @@ class Stack:
         return block.down(F.silu(gate) * up)
 
 
-def _put(cached: torch.Tensor, new: torch.Tensor, places: Places) -> None:
-    """Writes (n, kv heads, t, head_dim) to its places in a layer's cache."""
-    if places.first is not None:
-        cached[places.selection, :, places.first : places.first + new.shape[2]] = new
+def _write(cached: torch.Tensor, new: torch.Tensor, index: CacheIndex) -> None:
+    """Writes (n, kv heads, t, head_dim) to a layer's cache."""
+    if index.first is not None:
+        cached[index.selection, :, index.first : index.first + new.shape[2]] = new
     else:
-        cached[places.slots, :, places.positions] = new.transpose(1, 2)
+        cached[index.slots, :, index.positions] = new.transpose(1, 2)
 
 
-def _angles(
+def _rope_tables(
     config: StackConfig, positions: int, device: torch.device, dtype: torch.dtype
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cosine and sine of RoPE (positions, head_dim), computed in float32; halves rotate, and not pairs.
+    """Cosine and sine of RoPE (positions, head_dim), computed in float32; halves rotate, not pairs.
 
-    The sine has the sign that the other half is added with.
+    The sine has the sign with which the other half is added.
     """
     exponents = torch.arange(0, config.head_dim, 2, device=device).float() / config.head_dim
     angles = torch.arange(positions, device=device).float()[:, None] * (1.0 / config.rope_theta**exponents)
@@ -246,15 +248,15 @@ def _angles(
     return torch.cat([cosine, cosine], -1).to(dtype), torch.cat([-sine, sine], -1).to(dtype)
 
 
-def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     return x * cos + x.roll(x.shape[-1] // 2, -1) * sin
 
 
 def load_stack(
-    checkpoint: Checkpoint, prefix: str, config: StackConfig, *, often: bool = False, compiled: bool = False
+    checkpoint: Checkpoint, prefix: str, config: StackConfig, *, keep_transposed: bool = False, compiled: bool = False
 ) -> Stack:
-    """The blocks and the norm under `prefix`, such as "talker.model.".  `often`: as for a Matrix."""
+    """The blocks and the norm under `prefix`, such as "talker.model.".  `keep_transposed`: see PackedLinear."""
     names = [f"{prefix}layers.{index}." for index in range(config.num_hidden_layers)]
-    blocks = [load_block(checkpoint, name, config, often=often) for name in names]
-    norm = checkpoint.take(f"{prefix}norm.weight", (config.hidden_size,))
+    blocks = [load_block(checkpoint, name, config, keep_transposed=keep_transposed) for name in names]
+    norm = checkpoint.read(f"{prefix}norm.weight", (config.hidden_size,))
     return Stack(config, blocks, norm, compiled=compiled)

@@ -1,4 +1,4 @@
-"""The log-mel spectrogram that the speaker encoder hears: 128 Slaney bands up to 12 kHz, a column every 256 samples."""
+"""Log-mel spectrogram for the speaker encoder: 128 Slaney bands up to 12 kHz, a column every 256 samples."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ HOP_SAMPLES = 256
 MAX_HZ = 12_000.0
 PAD_SAMPLES = (WINDOW_SAMPLES - HOP_SAMPLES) // 2
 MIN_SAMPLES = PAD_SAMPLES + 1
-"""A shorter recording cannot be mirrored at its ends."""
+"""A shorter recording cannot be reflected at its ends."""
 
 # Slaney's scale: linear to 1 kHz in steps of 200/3 Hz, then 27 logarithmic steps for each factor of 6.4.
 _LINEAR_HZ = 200.0 / 3
@@ -24,7 +24,7 @@ _LOG_STEP = np.log(6.4) / 27
 def log_mel(wave: Tensor, filters: Tensor) -> Tensor:
     """[samples] at 24 kHz to [bands, samples // 256] of natural logarithms; `filters` are those of `mel_filters`."""
     if wave.ndim != 1 or wave.shape[0] < MIN_SAMPLES:
-        raise ValueError(f"a recording must have {MIN_SAMPLES} samples or more, got {tuple(wave.shape)}")
+        raise ValueError(f"a recording must have at least {MIN_SAMPLES} samples, got shape {tuple(wave.shape)}")
     padded = functional.pad(wave[None], (PAD_SAMPLES, PAD_SAMPLES), "reflect")[0]
     window = torch.hann_window(WINDOW_SAMPLES, device=wave.device)
     spectrum = torch.stft(
@@ -35,7 +35,7 @@ def log_mel(wave: Tensor, filters: Tensor) -> Tensor:
 
 
 def mel_filters(bands: int) -> Tensor:
-    """[bands, 513]: triangles between neighbouring centres, each of the same area (Slaney's Auditory Toolbox)."""
+    """[bands, 513]: triangles between neighbouring centres, all of the same area (Slaney's Auditory Toolbox)."""
     bins_hz = np.linspace(0, SAMPLE_RATE_HZ / 2, WINDOW_SAMPLES // 2 + 1)
     centres_hz = _hz(np.linspace(0, _mel(MAX_HZ), bands + 2))
     widths_hz = np.diff(centres_hz)

@@ -1,4 +1,4 @@
-"""What the Talker reads before it speaks: instruction, role, tags, voice and text, each as embeddings."""
+"""Prompts of the Talker: instruction, role, tags, voice and text, as embeddings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from realtime_tts.errors import InvalidConfig, NothingToSpeak, UnknownVoice
 
 @dataclass(frozen=True, slots=True)
 class ReferenceSpeech:
-    """A recording that the voice goes on from: what is said in it, and its codes (n, 16)."""
+    """A recording that the voice continues: its transcript and its codes (n, 16)."""
 
     text: str
     codes: npt.NDArray[np.int64]
@@ -24,7 +24,7 @@ class ReferenceSpeech:
 
 @dataclass(frozen=True, slots=True)
 class ClonedVoice:
-    """A voice of the Base model: its x-vector (talker hidden,), and the recording itself where that is to be used."""
+    """A voice of the Base model: its x-vector (talker hidden,), and the recording unless only the x-vector is used."""
 
     x_vector: npt.NDArray[np.float32]
     reference: ReferenceSpeech | None = None
@@ -32,15 +32,15 @@ class ClonedVoice:
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """What is to be said, and how.
+    """The text, voice and layout of a prompt.
 
-    `text_first` gives the Talker all the text before the first frame, which is the publisher's default for CustomVoice
-    and VoiceDesign; otherwise one token goes in with each frame, and `text_complete` tells whether more is to come.
+    `text_first` places all the text before the first frame, which is the publisher's default for CustomVoice and
+    VoiceDesign; otherwise one token is fed in with each frame, and `text_complete` says whether more text follows.
     """
 
     text: str
     language: str | None = None
-    """Such as english, as the model's config names it.  None leaves it to the model."""
+    """Such as english, as the model's config names it.  None: the model chooses."""
     speaker: str | None = None
     instruct: str | None = None
     voice: ClonedVoice | None = None
@@ -49,47 +49,47 @@ class Speech:
 
     def __post_init__(self) -> None:
         if self.text_first and not self.text_complete:
-            raise ValueError("text can only go first where all of it is there")
+            raise ValueError("text_first needs all of the text")
         if self.voice is not None and self.voice.reference is not None and not self.text_complete:
-            # Text shorter than the recording is padded to it, and there is no way to fill the padding later.
+            # Text shorter than the recording is padded to its length, and the padding cannot be filled later.
             raise ValueError("a reference recording needs all of the text")
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """`embeddings` (t, hidden) go in before the first frame, `trailing` (r, hidden) one with each frame after it."""
+    """`embeddings` (t, hidden) precede the first frame; one of `trailing` (r, hidden) is fed in per later frame."""
 
     embeddings: torch.Tensor
     trailing: torch.Tensor
     text_complete: bool = True
-    shared: int = 0
-    """How many of `embeddings` are there before the text plays a part: the longest beginning that is the same for
-    every text by one voice, in one language and layout.  Always fewer than all."""
+    prefix_length: int = 0
+    """The number of `embeddings` before the text has an effect: the longest prefix that is the same for every text of
+    one voice, language and layout.  Always fewer than all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Embeddings:
-    """The tables by which text and codes become the Talker's inputs."""
+    """Tables that map text and codes to the Talker's inputs."""
 
     text_table: torch.Tensor
     projection: tuple[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-    """Two layers, weight and bias: from the text's width to the Talker's."""
+    """Two layers, weight and bias: from the width of text embeddings to the Talker's."""
     codec_table: torch.Tensor
-    """Code 0, and the tags, languages and speakers."""
+    """Code 0, tags, languages and speakers."""
     group_tables: tuple[torch.Tensor, ...]
     """Codes 1 to 15."""
 
     def text(self, ids: Sequence[int]) -> torch.Tensor:
         """(len(ids), hidden)"""
-        wide = F.embedding(self._index(ids), self.text_table)
-        return F.linear(F.silu(F.linear(wide, *self.projection[0])), *self.projection[1])
+        embedded = F.embedding(self._index(ids), self.text_table)
+        return F.linear(F.silu(F.linear(embedded, *self.projection[0])), *self.projection[1])
 
     def codec(self, ids: Sequence[int]) -> torch.Tensor:
         """(len(ids), hidden)"""
         return F.embedding(self._index(ids), self.codec_table)
 
     def frames(self, codes: npt.NDArray[np.int64]) -> torch.Tensor:
-        """One embedding for all the codes of a frame: (n, 16) -> (n, hidden)."""
+        """The sum of a frame's code embeddings: (n, 16) -> (n, hidden)."""
         columns = torch.from_numpy(codes.astype(np.int64)).to(self.codec_table.device).unbind(1)
         tables = (self.codec_table, *self.group_tables)
         return torch.stack([F.embedding(c, t) for c, t in zip(columns, tables, strict=True)], 1).sum(1)
@@ -99,23 +99,25 @@ class Embeddings:
 
 
 def load_embeddings(checkpoint: Checkpoint, config: TalkerConfig, groups: tuple[torch.Tensor, ...]) -> Embeddings:
-    """`groups` are those that the code predictor has taken already.  Raises ModelNotUsable."""
-    wide, hidden = config.text_hidden_size, config.hidden_size
+    """`groups` are the tables that the code predictor has read.  Raises ModelNotUsable."""
+    text_hidden, hidden = config.text_hidden_size, config.hidden_size
 
     def layer(name: str, outputs: int) -> tuple[torch.Tensor, torch.Tensor]:
         prefix = f"talker.text_projection.{name}"
-        return checkpoint.take(f"{prefix}.weight", (outputs, wide)), checkpoint.take(f"{prefix}.bias", (outputs,))
+        return checkpoint.read(f"{prefix}.weight", (outputs, text_hidden)), checkpoint.read(
+            f"{prefix}.bias", (outputs,)
+        )
 
     return Embeddings(
-        text_table=checkpoint.take("talker.model.text_embedding.weight", (config.text_vocab_size, wide)),
-        projection=(layer("linear_fc1", wide), layer("linear_fc2", hidden)),
-        codec_table=checkpoint.take("talker.model.codec_embedding.weight", (config.vocab_size, hidden)),
+        text_table=checkpoint.read("talker.model.text_embedding.weight", (config.text_vocab_size, text_hidden)),
+        projection=(layer("linear_fc1", text_hidden), layer("linear_fc2", hidden)),
+        codec_table=checkpoint.read("talker.model.codec_embedding.weight", (config.vocab_size, hidden)),
         group_tables=groups,
     )
 
 
 class PromptBuilder:
-    """Lays out prompts as the model was trained on (reference: qwen-tts 0.1.1)."""
+    """Builds prompts in the layout of the model's training (reference: qwen-tts 0.1.1)."""
 
     def __init__(self, config: ModelConfig, tokenizer: TextTokenizer, embeddings: Embeddings) -> None:
         self._config = config
@@ -132,17 +134,17 @@ class PromptBuilder:
             self._role = embeddings.text(tokenizer.assistant)
 
     def build(self, speech: Speech) -> Prompt:
-        """Raises NothingToSpeak, UnknownVoice, and InvalidConfig for what this model cannot do."""
+        """Raises NothingToSpeak, UnknownVoice, and InvalidConfig for what this model does not support."""
         self._check(speech)
         body = self._tokenizer.text(speech.text)
         if not body:
             raise NothingToSpeak("there is no text to speak")
         with torch.inference_mode():
             parts = [self._embeddings.text(self._instruction(speech)), self._role, self._tags(speech)]
-            shared = sum(len(part) for part in parts)
+            prefix_length = sum(len(part) for part in parts)
             if speech.voice is not None and speech.voice.reference is not None:
                 spoken, trailing = self._after_reference(body, speech.voice.reference, speech.text_first)
-                shared += len(self._tokenizer.text(speech.voice.reference.text))
+                prefix_length += len(self._tokenizer.text(speech.voice.reference.text))
             elif speech.text_first:
                 text = torch.cat([self._embeddings.text(body), self._text_eos])
                 spoken, trailing = [text + self._codec_pad, self._text_pad + self._codec_bos], self._text_pad
@@ -150,11 +152,12 @@ class PromptBuilder:
                 spoken = [self._embeddings.text(body[:1]) + self._codec_bos]
                 trailing = self.more_text(body[1:], last=speech.text_complete)
             embeddings = torch.cat([*parts, *spoken])
-            # A transcript longer than its recording fills the prompt: then all of it is the same, but for nothing.
-            return Prompt(embeddings, trailing, speech.text_complete, min(shared, len(embeddings) - 1))
+            # A transcript longer than its recording fills the prompt, which is then the same for every text.  One
+            # position must be left to compute.
+            return Prompt(embeddings, trailing, speech.text_complete, min(prefix_length, len(embeddings) - 1))
 
     def more_text(self, ids: Sequence[int], *, last: bool) -> torch.Tensor:
-        """The next of the text that goes in with the frames; the `last` of it is followed by the end of text."""
+        """Embeddings of text that is fed in with the frames; `last` appends the end of text."""
         with torch.inference_mode():
             text = self._embeddings.text(ids)
             return torch.cat([text, self._text_eos]) if last else text
@@ -162,25 +165,25 @@ class PromptBuilder:
     def _after_reference(
         self, body: tuple[int, ...], reference: ReferenceSpeech, text_first: bool
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """The recording's text and this one as one text, over the recording's codes; the surplus of text trails."""
+        """The transcript and this text as one text, added to the recording's codes; the surplus of text trails."""
         text = torch.cat([self._embeddings.text((*self._tokenizer.text(reference.text), *body)), self._text_eos])
         codes = torch.cat([self._codec_bos, self._embeddings.frames(reference.codes)])
         if text_first:
             return [text + self._codec_pad, codes + self._text_pad], self._text_pad
-        shared = text[: len(codes)]
-        padding = self._text_pad.expand(len(codes) - len(shared), -1)
+        overlap = text[: len(codes)]
+        padding = self._text_pad.expand(len(codes) - len(overlap), -1)
         trailing = text[len(codes) :] if len(text) > len(codes) else self._text_pad
-        return [torch.cat([shared, padding]) + codes], trailing
+        return [torch.cat([overlap, padding]) + codes], trailing
 
     def _tags(self, speech: Speech) -> torch.Tensor:
-        """Language and voice, each over a pad of text, the last over its start.  The codes' start is yet to come."""
+        """Language and voice, each added to a text pad, the last to the start of text; the start of codes follows."""
         talker = self._talker
         language = self._language(speech)
         if language is None:
             tags = [talker.codec_nothink_id, talker.codec_think_bos_id, talker.codec_think_eos_id]
         else:
-            known = talker.codec_language_id[language]
-            tags = [talker.codec_think_id, talker.codec_think_bos_id, known, talker.codec_think_eos_id]
+            language_id = talker.codec_language_id[language]
+            tags = [talker.codec_think_id, talker.codec_think_bos_id, language_id, talker.codec_think_eos_id]
         if speech.speaker is not None:
             tags.append(talker.spk_id[speech.speaker.lower()])
         codes = [self._embeddings.codec(tags)]
@@ -191,13 +194,13 @@ class PromptBuilder:
         return torch.cat([self._text_pad.expand(len(codec) - 1, -1), self._text_bos]) + codec
 
     def _language(self, speech: Speech) -> str | None:
-        """The tag's language: a speaker of a dialect speaks that where Chinese, or no language, is asked for."""
+        """The language of the tag: a speaker's dialect replaces Chinese, or an unspecified language."""
         language = None if speech.language is None else speech.language.lower()
         dialect = None if speech.speaker is None else self._talker.dialect_of(speech.speaker.lower())
         return dialect if dialect is not None and language in (None, "chinese") else language
 
     def _instruction(self, speech: Speech) -> tuple[int, ...]:
-        if not self._config.takes_instructions or not (speech.instruct and speech.instruct.strip()):
+        if not self._config.supports_instructions or not (speech.instruct and speech.instruct.strip()):
             return ()
         return self._tokenizer.instruct(speech.instruct)
 
@@ -216,13 +219,13 @@ class PromptBuilder:
 
     def _check_voice(self, voice: ClonedVoice) -> None:
         if voice.x_vector.shape != (self._talker.hidden_size,) or not np.isfinite(voice.x_vector).all():
-            raise InvalidConfig(f"a speaker embedding is {self._talker.hidden_size} finite numbers")
+            raise InvalidConfig(f"a speaker embedding must have {self._talker.hidden_size} finite numbers")
         if voice.reference is None:
             return
         codes = voice.reference.codes
         if codes.ndim != 2 or codes.shape[1] != self._talker.num_code_groups or not len(codes):
-            raise InvalidConfig(f"reference codes are (n, {self._talker.num_code_groups}), not {codes.shape}")
+            raise InvalidConfig(f"reference codes must be (n, {self._talker.num_code_groups}), not {codes.shape}")
         if codes.min() < 0 or codes.max() >= self._talker.code_predictor_config.vocab_size:
-            raise InvalidConfig("reference codes are outside of the codebook")
+            raise InvalidConfig("reference codes are outside the codebook")
         if not voice.reference.text.strip():
-            raise InvalidConfig("a reference recording needs its text")
+            raise InvalidConfig("a reference recording needs its transcript")

@@ -1,4 +1,4 @@
-"""Whose voice is it?  A recording to an x-vector, by ECAPA-TDNN (arXiv 2005.07143) over a log-mel spectrogram."""
+"""Speaker encoder: a recording to an x-vector, by ECAPA-TDNN (arXiv 2005.07143) over a log-mel spectrogram."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,46 +12,40 @@ from torch.nn import functional
 
 from realtime_tts.engine.models.qwen3_tts import mel
 from realtime_tts.engine.models.qwen3_tts.codec_config import SpeakerEncoderConfig
-from realtime_tts.engine.models.qwen3_tts.codec_layers import Conv, State, move, refuse_leftovers
+from realtime_tts.engine.models.qwen3_tts.codec_layers import Conv, StateDict, reject_unused
 
 Samples = npt.NDArray[np.float32]
 Activation = Callable[[Tensor], Tensor]
 
 
 class SpeakerEncoder:
-    """Makes the x-vectors of reference recordings.  Keeps nothing between calls."""
+    """Computes the x-vectors of reference recordings.  Stateless between calls."""
 
     def __init__(self, weights: "SpeakerWeights", filters: Tensor, min_samples: int) -> None:
         self._weights = weights
         self._filters = filters
         self.min_samples = min_samples
-        """A shorter recording cannot be mirrored at its ends, and says little of a voice."""
+        """A shorter recording cannot be reflected at its ends, and characterises a voice poorly."""
 
     @classmethod
-    def from_state(cls, config: SpeakerEncoderConfig, state: State, device: torch.device | str) -> Self:
-        """From the checkpoint's `speaker_encoder.*`, without that prefix, all of it used up.  Raises ModelNotUsable."""
-        place = torch.device(device)
-        move(state, place)
-        weights = SpeakerWeights.take(config, state)
-        refuse_leftovers(state, "speaker_encoder")
+    def from_state(cls, config: SpeakerEncoderConfig, state: StateDict, device: torch.device) -> Self:
+        """From the checkpoint's `speaker_encoder.*` on `device`, without that prefix.  Raises ModelNotUsable."""
+        weights = SpeakerWeights.from_state(config, state)
+        reject_unused(state, "speaker_encoder")
         reach = max(
             (width - 1) * dilation
             for width, dilation in zip(config.enc_kernel_sizes, config.enc_dilations, strict=True)
         )
-        mirrored = reach - reach // 2 + 1
-        min_samples = max(mel.MIN_SAMPLES, mirrored * mel.HOP_SAMPLES)
-        return cls(weights, mel.mel_filters(config.mel_dim).to(place), min_samples)
-
-    def encode(self, samples: Samples) -> Tensor:
-        """(n,) samples at 24 kHz, n ≥ `min_samples`, to [enc_dim]: a vector for the Talker, on its device."""
-        return self.encode_all([samples])[0]
+        min_frames = reach - reach // 2 + 1
+        min_samples = max(mel.MIN_SAMPLES, min_frames * mel.HOP_SAMPLES)
+        return cls(weights, mel.mel_filters(config.mel_dim).to(device), min_samples)
 
     @torch.no_grad()
-    def encode_all(self, recordings: Sequence[Samples]) -> Tensor:
-        """Recordings of any lengths, in one pass, to [len(recordings), enc_dim].
+    def encode(self, recordings: Sequence[Samples]) -> Tensor:
+        """Recordings at 24 kHz of any lengths from `min_samples`, in one pass, to [len(recordings), enc_dim].
 
-        A short one is padded to the longest, and told apart from its padding in every layer: it is mirrored at its own
-        end, and pooled over its own length.  So its vector is what it would be alone, but for the rounding of sums.
+        Short recordings are padded to the longest, and every layer excludes the padding: it reflects each row at its
+        own end, and pools over its own length.  So each vector equals that of the recording alone, up to rounding.
         """
         mels = [self._mel(samples) for samples in recordings]
         lengths = [each.shape[1] for each in mels]
@@ -60,48 +54,48 @@ class SpeakerEncoder:
 
     def _mel(self, samples: Samples) -> Tensor:
         if samples.ndim != 1 or len(samples) < self.min_samples:
-            raise ValueError(f"a recording must have {self.min_samples} samples or more, got {samples.shape}")
+            raise ValueError(f"a recording must have at least {self.min_samples} samples, got shape {samples.shape}")
         wave = torch.from_numpy(np.ascontiguousarray(samples, np.float32)).to(self._filters.device)
         return mel.log_mel(wave, self._filters)
 
 
 class Lengths:
-    """How far each row of a batch goes, and what that means for a layer.  Behind it there may be anything finite."""
+    """The lengths of a batch's rows, for layers that must exclude the padding, which may be any finite values."""
 
     def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
         self._lengths = torch.tensor(lengths, device=device)[:, None]
-        self.there = (torch.arange(max(lengths), device=device) < self._lengths)[:, None]
-        """[B, 1, T]"""
-        self.shares = self.there / self._lengths[:, :, None]
-        """[B, 1, T]: what each moment counts in a mean."""
+        self.mask = (torch.arange(max(lengths), device=device) < self._lengths)[:, None]
+        """[B, 1, T]: whether a step is within its row."""
+        self.weights = self.mask / self._lengths[:, :, None]
+        """[B, 1, T]: the weight of each step in a mean."""
 
-    def mirrored(self, x: Tensor, before: int, after: int) -> Tensor:
-        """[B, C, T] to [B, C, before + T + after], each row mirrored at its first moment, and at its own last."""
-        places = torch.arange(-before, x.shape[-1] + after, device=x.device).abs()
+    def reflect(self, x: Tensor, before: int, after: int) -> Tensor:
+        """[B, C, T] to [B, C, before + T + after], each row reflected at its first step and at its own last."""
+        steps = torch.arange(-before, x.shape[-1] + after, device=x.device).abs()
         last = self._lengths - 1
-        places = torch.where(places > last, 2 * last - places, places).clamp(min=0)
-        return x.gather(2, places[:, None].expand(-1, x.shape[1], -1))
+        steps = torch.where(steps > last, 2 * last - steps, steps).clamp(min=0)
+        return x.gather(2, steps[:, None].expand(-1, x.shape[1], -1))
 
 
-def _mirrored(x: Tensor, before: int, after: int, lengths: Lengths | None) -> Tensor:
-    return functional.pad(x, (before, after), "reflect") if lengths is None else lengths.mirrored(x, before, after)
+def _reflect(x: Tensor, before: int, after: int, lengths: Lengths | None) -> Tensor:
+    return functional.pad(x, (before, after), "reflect") if lengths is None else lengths.reflect(x, before, after)
 
 
 def _mean(x: Tensor, lengths: Lengths | None) -> Tensor:
-    return x.mean(2, keepdim=True) if lengths is None else (x * lengths.shares).sum(2, keepdim=True)
+    return x.mean(2, keepdim=True) if lengths is None else (x * lengths.weights).sum(2, keepdim=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Tdnn:
-    """A convolution that keeps the length by mirroring its input, then `activation`."""
+    """A convolution over its reflected input, which keeps the length, then `activation`."""
 
     conv: Conv
     activation: Activation = functional.relu
 
     @classmethod
-    def take(
+    def from_state(
         cls,
-        state: State,
+        state: StateDict,
         key: str,
         inputs: int,
         outputs: int,
@@ -109,22 +103,22 @@ class Tdnn:
         dilation: int = 1,
         activation: Activation = functional.relu,
     ) -> "Tdnn":
-        return cls(Conv.take(state, key, inputs, outputs, width, dilation), activation)
+        return cls(Conv.from_state(state, key, inputs, outputs, width, dilation), activation)
 
     def __call__(self, x: Tensor, lengths: Lengths | None = None) -> Tensor:
-        """[B, inputs, T] to [B, outputs, T]; `lengths` where the rows are not all of T moments."""
+        """[B, inputs, T] to [B, outputs, T]; `lengths` unless all rows have T steps."""
         reach = self.conv.left
-        padded = _mirrored(x, reach // 2, reach - reach // 2, lengths) if reach else x
+        padded = _reflect(x, reach // 2, reach - reach // 2, lengths) if reach else x
         return self.activation(self.conv(padded))
 
 
-def _as_it_is(x: Tensor) -> Tensor:
+def _identity(x: Tensor) -> Tensor:
     return x
 
 
 @dataclass(frozen=True, slots=True)
 class SqueezedRes2Net:
-    """Each group of channels also hears the group before it; then every channel is weighed by what all say."""
+    """Res2Net with squeeze and excitation: each group of channels also reads the output of the group before it."""
 
     first: Tdnn
     groups: tuple[Tdnn, ...]
@@ -133,27 +127,27 @@ class SqueezedRes2Net:
     excite: Tdnn
 
     @classmethod
-    def take(cls, config: SpeakerEncoderConfig, state: State, n: int) -> "SqueezedRes2Net":
+    def from_state(cls, config: SpeakerEncoderConfig, state: StateDict, n: int) -> "SqueezedRes2Net":
         key, width, scale = f"blocks.{n}", config.enc_channels[n], config.enc_res2net_scale
         kernel, dilation, part = config.enc_kernel_sizes[n], config.enc_dilations[n], width // config.enc_res2net_scale
         squeezed = config.enc_se_channels
         return cls(
-            Tdnn.take(state, f"{key}.tdnn1.conv", width, width),
+            Tdnn.from_state(state, f"{key}.tdnn1.conv", width, width),
             tuple(
-                Tdnn.take(state, f"{key}.res2net_block.blocks.{group}.conv", part, part, kernel, dilation)
+                Tdnn.from_state(state, f"{key}.res2net_block.blocks.{group}.conv", part, part, kernel, dilation)
                 for group in range(scale - 1)
             ),
-            Tdnn.take(state, f"{key}.tdnn2.conv", width, width),
-            Tdnn.take(state, f"{key}.se_block.conv1", width, squeezed),
-            Tdnn.take(state, f"{key}.se_block.conv2", squeezed, width, activation=torch.sigmoid),
+            Tdnn.from_state(state, f"{key}.tdnn2.conv", width, width),
+            Tdnn.from_state(state, f"{key}.se_block.conv1", width, squeezed),
+            Tdnn.from_state(state, f"{key}.se_block.conv2", squeezed, width, activation=torch.sigmoid),
         )
 
     def __call__(self, x: Tensor, lengths: Lengths | None) -> Tensor:
         head, *rest = self.first(x, lengths).chunk(len(self.groups) + 1, 1)
-        heard = [head]
+        outputs = [head]
         for n, (group, part) in enumerate(zip(self.groups, rest, strict=True)):
-            heard.append(group(part + heard[-1] if n else part, lengths))
-        y = self.last(torch.cat(heard, 1), lengths)
+            outputs.append(group(part + outputs[-1] if n else part, lengths))
+        y = self.last(torch.cat(outputs, 1), lengths)
         return x + y * self.excite(self.squeeze(_mean(y, lengths)))
 
 
@@ -161,38 +155,38 @@ class SqueezedRes2Net:
 class SpeakerWeights:
     first: Tdnn
     blocks: tuple[SqueezedRes2Net, ...]
-    join: Tdnn
-    attend: Tdnn
-    weigh: Tdnn
+    aggregate: Tdnn
+    attention: Tdnn
+    scores: Tdnn
     project: Tdnn
 
     @classmethod
-    def take(cls, config: SpeakerEncoderConfig, state: State) -> "SpeakerWeights":
+    def from_state(cls, config: SpeakerEncoderConfig, state: StateDict) -> "SpeakerWeights":
         channels, kernels, dilations = config.enc_channels, config.enc_kernel_sizes, config.enc_dilations
         last, attention = channels[-1], config.enc_attention_channels
         return cls(
-            Tdnn.take(state, "blocks.0.conv", config.mel_dim, channels[0], kernels[0], dilations[0]),
-            tuple(SqueezedRes2Net.take(config, state, n) for n in range(1, len(channels) - 1)),
-            Tdnn.take(state, "mfa.conv", last, last, kernels[-1], dilations[-1]),
-            Tdnn.take(state, "asp.tdnn.conv", 3 * last, attention, activation=_relu_tanh),
-            Tdnn.take(state, "asp.conv", attention, last, activation=_as_it_is),
-            Tdnn.take(state, "fc", 2 * last, config.enc_dim, activation=_as_it_is),
+            Tdnn.from_state(state, "blocks.0.conv", config.mel_dim, channels[0], kernels[0], dilations[0]),
+            tuple(SqueezedRes2Net.from_state(config, state, n) for n in range(1, len(channels) - 1)),
+            Tdnn.from_state(state, "mfa.conv", last, last, kernels[-1], dilations[-1]),
+            Tdnn.from_state(state, "asp.tdnn.conv", 3 * last, attention, activation=_relu_tanh),
+            Tdnn.from_state(state, "asp.conv", attention, last, activation=_identity),
+            Tdnn.from_state(state, "fc", 2 * last, config.enc_dim, activation=_identity),
         )
 
     def encode(self, x: Tensor, lengths: Lengths | None = None) -> Tensor:
-        """[B, bands, T] to [B, enc_dim]; `lengths` where the rows are not all of T moments."""
+        """[B, bands, T] to [B, enc_dim]; `lengths` unless all rows have T steps."""
         x = self.first(x, lengths)
         outputs = []
         for block in self.blocks:
             x = block(x, lengths)
             outputs.append(x)
-        x = self.join(torch.cat(outputs, 1), lengths)
-        shares = x.new_full((1, 1, x.shape[-1]), 1 / x.shape[-1]) if lengths is None else lengths.shares
-        mean, deviation = _statistics(x, shares)
+        x = self.aggregate(torch.cat(outputs, 1), lengths)
+        weights = x.new_full((1, 1, x.shape[-1]), 1 / x.shape[-1]) if lengths is None else lengths.weights
+        mean, deviation = _statistics(x, weights)
         context = torch.cat((x, mean.expand_as(x), deviation.expand_as(x)), 1)
-        scores = self.weigh(self.attend(context))
+        scores = self.scores(self.attention(context))
         if lengths is not None:
-            scores = scores.masked_fill(~lengths.there, -torch.inf)
+            scores = scores.masked_fill(~lengths.mask, -torch.inf)
         pooled = torch.cat(_statistics(x, scores.softmax(2)), 1)
         return self.project(pooled)[:, :, 0]
 

@@ -1,4 +1,4 @@
-"""The Talker and the codec's decoder as stages of the engine: who has a slot, what each step gives, how each ends."""
+"""Engine stages of Qwen3-TTS: the Talker, and the codec's decoder with or without state."""
 
 import secrets
 from collections.abc import Callable, Sequence
@@ -12,28 +12,28 @@ import torch
 from torch import Tensor
 
 from realtime_tts.engine.api import Sampling, SynthesisRequest
-from realtime_tts.engine.models.qwen3_tts.about import language_name
 from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav
 from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, ModelType
-from realtime_tts.engine.models.qwen3_tts.pace import least_frames, most_frames
+from realtime_tts.engine.models.qwen3_tts.length_limits import max_frames, min_frames
+from realtime_tts.engine.models.qwen3_tts.model_info import language_name
 from realtime_tts.engine.models.qwen3_tts.prompt import PromptBuilder, Speech
-from realtime_tts.engine.models.qwen3_tts.sampling import COLDEST, CodeSampling, Draw
-from realtime_tts.engine.models.qwen3_tts.talker import State, Talker
+from realtime_tts.engine.models.qwen3_tts.sampling import MIN_TEMPERATURE, CodeSampling, SamplingParams
+from realtime_tts.engine.models.qwen3_tts.talker import SlotState, Talker
 from realtime_tts.engine.models.qwen3_tts.tokenizer import TextTokenizer
-from realtime_tts.engine.models.qwen3_tts.voices import ReadyVoice, VoiceMaker
-from realtime_tts.engine.stage import StageInput, StageOutput
+from realtime_tts.engine.models.qwen3_tts.voices import ReadyVoice, VoiceBuilder
+from realtime_tts.engine.stage import StageInput, StageOutput, host_array
 from realtime_tts.errors import InvalidConfig, RealtimeTTSError, SynthesisFailed
 
 Codes = npt.NDArray[np.int64]
 
 RETRIES = 2
-"""How often speech that broke off at once is begun anew, by another seed."""
-SMALLEST_TOP_P = 1e-6
-"""In the place of 0: the best code alone."""
+"""The number of times that speech which ended too early is started again with another seed."""
+MIN_TOP_P = 1e-6
+"""Replaces 0: only the best code is kept."""
 
 
-class Turn:
-    """A lane's own CUDA stream, entered for all that a stage does there; on a CPU there is nothing to enter."""
+class LaneStream:
+    """The CUDA stream of a lane, entered for everything that a stage does there; on a CPU it does nothing."""
 
     def __init__(self, device: torch.device) -> None:
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
@@ -42,24 +42,24 @@ class Turn:
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
 
-def code_sampling(published: CodeSampling, wish: Sampling, seed: int) -> CodeSampling:
-    """The publisher's sampling, and in its place what a request wishes.
+def code_sampling(published: CodeSampling, requested: Sampling, seed: int) -> CodeSampling:
+    """The published sampling parameters, overridden by those of a request.
 
-    The wishes are for the first code of a frame, as in the reference, which knows others for the fifteen after it.
-    But temperature 0 leaves nothing to chance, there neither.
+    A request's parameters apply to the first code of a frame, as in the reference, which has others for the fifteen
+    after it.  But temperature 0 makes all codes deterministic.
     """
     talker, predictor = published.talker, published.predictor
-    temperature = talker.temperature if wish.temperature is None else wish.temperature
-    if temperature < COLDEST:
+    temperature = talker.temperature if requested.temperature is None else requested.temperature
+    if temperature < MIN_TEMPERATURE:
         temperature = 0.0
         predictor = replace(predictor, temperature=0.0)
-    drawn = Draw(
+    params = SamplingParams(
         temperature,
-        talker.top_k if wish.top_k is None else wish.top_k,
-        talker.top_p if wish.top_p is None else max(wish.top_p, SMALLEST_TOP_P),
+        talker.top_k if requested.top_k is None else requested.top_k,
+        talker.top_p if requested.top_p is None else max(requested.top_p, MIN_TOP_P),
     )
-    penalty = published.repetition_penalty if wish.repetition_penalty is None else wish.repetition_penalty
-    return CodeSampling(drawn, predictor, penalty, seed)
+    penalty = published.repetition_penalty if requested.repetition_penalty is None else requested.repetition_penalty
+    return CodeSampling(params, predictor, penalty, seed)
 
 
 @dataclass(slots=True)
@@ -67,50 +67,54 @@ class _Row:
     """A request that has a slot."""
 
     slot: int
-    most: int
-    """Frames; with so many it has run away."""
-    least: int
-    """Frames; an end before so many came too early."""
-    retries: int
-    """That are left."""
-    holds: bool
-    """Whether frames are held back until there are `least`, so that none has been decoded while it may be begun anew:
-    where nothing is sent before all is made, nobody waits for them."""
-    unkept: "_Prefix | None"
-    """What is worth keeping of its prompt, until it has been read."""
+    max_frames: int
+    """With this number of frames the speech has run away."""
+    min_frames: int
+    """An end before this number of frames is too early."""
+    retries_left: int
+    holds_back: bool
+    """Whether frames are held back until there are `min_frames`, so that none is decoded while a retry is possible: of
+    a request that is not streamed, nothing is sent before all is generated, so the delay costs nothing."""
+    new_prefix: "_Prefix | None"
+    """The part of its prompt to cache with the voice, until that is prefilled."""
     ids: tuple[int, ...]
-    """Of its text, as far as the Talker was given it."""
+    """The ids of its text that the Talker has received."""
     text_complete: bool
-    made: int = 0
-    held: list[Codes] = field(default_factory=list)
+    decoder_start: "DecoderStart | None"
+    frames: int = 0
+    held_back: list[Codes] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class _Prefix:
-    """The first positions of a prompt, which the next by this voice will share."""
+    """The first positions of a prompt, which the next prompt of this voice shares."""
 
     voice: ReadyVoice
     language: str | None
     positions: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DecoderStart:
+    """The decoder's state at the end of the recording of a cloned voice."""
+
+    state: Tensor
+
+
 class TalkerStage:
-    """One frame of sixteen codes a run for every row; a new row is first read in, a chunk of its prompt a run.
+    """One frame of sixteen codes per run for every row; a new row is first prefilled, one chunk of its prompt per run.
 
-    Cloned voices are worked out at their requests' first run, on this lane, all new recordings of a batch together:
-    those in the same batch wait for them.  Where a voice leaves the decoder is put into `starts` under the request's
-    id, for as long as that runs.
+    Cloned voices are encoded at their requests' first run, on this lane, all new recordings of a batch together; the
+    other rows of the batch wait for them.  The decoder state after a voice's recording is the handoff to Code2Wav.
 
-    A text whose end has not come yet goes in with the frames, as the model was trained to read a stream.  It comes in
-    whole words, so what was read stays as it was: the words behind them change no token.  Where it runs out, the row is
-    starved, and makes nothing up.
+    Text that is still arriving is fed in with the frames, as the model was trained to read a stream.  It arrives in
+    whole words, and later words change no earlier token.  A row without the text of its next frame is starved.
 
-    A seed given by the client is kept to.  Otherwise one is drawn, and speech that breaks off too early is begun anew
-    with another, where the engine has decoded nothing of it yet: of what is streamed, before the first chunk is full.
-    What breaks off for good, or finds no end within its bounds or its slot, is told as truncated.
+    A client's seed is always used.  Otherwise one is drawn, and speech that ends too early is started again with
+    another seed, if the engine has decoded nothing of it: for a streamed request, before the first chunk is full.
+    Speech that ends too early for the last time, or does not end within its limits or its slot, is reported as
+    truncated.
     """
-
-    name = "talker"
 
     def __init__(
         self,
@@ -121,14 +125,10 @@ class TalkerStage:
         *,
         published: CodeSampling,
         max_new_tokens: int,
-        voices: VoiceMaker | None,
-        starts: dict[str, Tensor],
-        lane: str,
-        turn: Turn,
+        voices: VoiceBuilder | None,
+        lane_stream: LaneStream,
         draw_seed: Callable[[], int] = lambda: secrets.randbits(63),
     ) -> None:
-        self.lane = lane
-        self.max_batch = talker.free_slots
         self._config = config
         self._talker = talker
         self._prompts = prompts
@@ -136,36 +136,25 @@ class TalkerStage:
         self._published = published
         self._max_new_tokens = max_new_tokens
         self.voices = voices
-        self._starts = starts
-        self._turn = turn
+        self._lane_stream = lane_stream
         self._draw_seed = draw_seed
         self._rows: dict[str, _Row] = {}
 
-    @property
-    def free_slots(self) -> int:
-        return self._talker.free_slots
-
-    @property
-    def holds(self) -> int:
-        """Requests of which anything is kept here."""
-        return len(self._rows.keys() | self._starts.keys())
-
     def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
-        with self._turn():
-            errors = self._join_new(batch)
+        with self._lane_stream():
+            errors = self._add_new(batch)
             for row in batch:
                 if row.request.request_id not in errors:
-                    self._read_on(row.request)
+                    self._append_text(row.request)
             rows = [self._rows[row.request.request_id] for row in batch if row.request.request_id not in errors]
-            if unread := self._in(State.PREFILL, rows):
-                self._talker.prefill(unread)
-                self._keep_prefixes(rows)
-            frames = self._step(self._in(State.READY, rows))
-        read = set(unread)
-        return [self._output(row.request.request_id, errors, frames, read) for row in batch]
+            if prefilled := self._slots_in(SlotState.PREFILL, rows):
+                self._talker.prefill(prefilled)
+                self._cache_prefixes(rows)
+            frames = self._step(self._slots_in(SlotState.READY, rows))
+        return [self._output(row.request.request_id, errors, frames, set(prefilled)) for row in batch]
 
-    def _read_on(self, request: SynthesisRequest) -> None:
-        """Gives the Talker what has come of a text since the last run."""
+    def _append_text(self, request: SynthesisRequest) -> None:
+        """Passes text that has arrived since the last run to the Talker."""
         row = self._rows[request.request_id]
         if row.text_complete:
             return
@@ -175,91 +164,92 @@ class TalkerStage:
             embeddings = self._prompts.more_text(more, last=request.text_complete)
             self._talker.append_text(row.slot, embeddings, complete=request.text_complete)
             row.ids, row.text_complete = ids, request.text_complete
-            self._bound(row, request)
+            self._set_limits(row, request)
 
-    def _bound(self, row: _Row, request: SynthesisRequest) -> None:
-        """How many frames its text may take, and must."""
-        # N new tokens are the end and N - 1 frames (reference, measured).
-        wished = request.sampling.max_new_tokens
-        asked = self._max_new_tokens if wished is None else wished
-        row.most = max(1, min(asked - 1, most_frames(len(row.ids))))
-        row.least = least_frames(request.text)
+    def _set_limits(self, row: _Row, request: SynthesisRequest) -> None:
+        """Sets the frames that its text takes at least and at most."""
+        # N new tokens are N - 1 frames and the end (reference, measured).
+        requested = request.sampling.max_new_tokens
+        max_new_tokens = self._max_new_tokens if requested is None else requested
+        row.max_frames = max(1, min(max_new_tokens - 1, max_frames(len(row.ids))))
+        row.min_frames = min_frames(request.text)
 
     def release(self, request_id: str) -> None:
-        self._starts.pop(request_id, None)
-        row = self._rows.pop(request_id, None)  # absent where it was refused, or `run` raised before it
+        row = self._rows.pop(request_id, None)  # absent if the request was refused, or `run` raised before it
         if row is not None:
-            with self._turn():
+            with self._lane_stream():
                 self._talker.release(row.slot)
 
     # -- Joining -------------------------------------------------------------------------------------------------------
 
-    def _join_new(self, batch: Sequence[StageInput]) -> dict[str, RealtimeTTSError]:
-        """Gives every new request a slot, and those that begin anew another; what keeps one from it is its alone."""
-        retries = {row.request.request_id: self._give_up(row.request) for row in batch if row.retry}
+    def _add_new(self, batch: Sequence[StageInput]) -> dict[str, RealtimeTTSError]:
+        """Assigns slots to new requests and to retries.  Returns the errors of those that are refused."""
+        retries = {row.request.request_id: self._release_for_retry(row.request) for row in batch if row.retry}
         new = [row.request for row in batch if row.request.request_id not in self._rows]
         errors: dict[str, RealtimeTTSError] = {}
         for request, voice in zip(new, self._voices(new), strict=True):
-            tries = RETRIES if request.sampling.seed is None else 0
+            allowed = RETRIES if request.sampling.seed is None else 0
             try:
-                self._join(request, voice, retries.get(request.request_id, tries))
+                self._add(request, voice, retries.get(request.request_id, allowed))
             except RealtimeTTSError as error:
                 errors[request.request_id] = error
         return errors
 
-    def _give_up(self, request: SynthesisRequest) -> int:
-        """Frees the slot of speech that broke off, and says how often it may still be tried after this time."""
+    def _release_for_retry(self, request: SynthesisRequest) -> int:
+        """Frees the slot of speech that ended too early.  Returns the number of retries after this one."""
         row = self._rows.pop(request.request_id)
-        assert row.retries, f"{request.request_id} was not to be tried again"
+        assert row.retries_left, f"{request.request_id} has no retries left"
         self._talker.release(row.slot)
-        return row.retries - 1
+        return row.retries_left - 1
 
-    def _join(self, request: SynthesisRequest, voice: ReadyVoice | InvalidConfig | None, retries: int) -> None:
+    def _add(self, request: SynthesisRequest, voice: ReadyVoice | InvalidConfig | None, retries: int) -> None:
         if isinstance(voice, InvalidConfig):
             raise voice
         speech = self._speech(request, voice)
         prompt = self._prompts.build(speech)
         prefix = None if voice is None else voice.prefix_in(speech.language)
-        wish = request.sampling
-        sampling = code_sampling(self._published, wish, self._draw_seed() if wish.seed is None else wish.seed)
+        seed = self._draw_seed() if request.sampling.seed is None else request.sampling.seed
+        sampling = code_sampling(self._published, request.sampling, seed)
+        new_prefix = None
+        if voice is not None and prefix is None:
+            new_prefix = _Prefix(voice, speech.language, prompt.prefix_length)
         row = self._rows[request.request_id] = _Row(
-            slot=self._talker.join(prompt, sampling, prefix),
-            most=0,
-            least=0,
-            retries=retries,
-            holds=retries > 0 and not request.streamed,
-            unkept=None if voice is None or prefix is not None else _Prefix(voice, speech.language, prompt.shared),
+            slot=self._talker.add_request(prompt, sampling, prefix),
+            max_frames=0,
+            min_frames=0,
+            retries_left=retries,
+            holds_back=retries > 0 and not request.streamed,
+            new_prefix=new_prefix,
             ids=self._tokenizer.text(request.text),
             text_complete=request.text_complete,
+            decoder_start=None if voice is None or voice.decoder_state is None else DecoderStart(voice.decoder_state),
         )
-        self._bound(row, request)
-        if voice is not None and voice.decoder_state is not None:
-            self._starts[request.request_id] = voice.decoder_state
+        self._set_limits(row, request)
 
-    def _keep_prefixes(self, rows: Sequence[_Row]) -> None:
-        """What was read of a voice's prompt for the first time is kept with the voice."""
+    def _cache_prefixes(self, rows: Sequence[_Row]) -> None:
+        """Caches the prefixes of prompts that are now prefilled."""
         if self.voices is None:
             return
         for row in rows:
-            if row.unkept is not None and self._talker.state(row.slot) is not State.PREFILL:
-                new, row.unkept = row.unkept, None
-                copy = partial(self._talker.prefix, row.slot, new.positions)
-                self.voices.keep_prefix(new.voice, new.language, copy)
+            if row.new_prefix is not None and self._talker.state(row.slot) is not SlotState.PREFILL:
+                new, row.new_prefix = row.new_prefix, None
+                copy = partial(self._talker.copy_prefix, row.slot, new.positions)
+                self.voices.cache_prefix(new.voice, new.language, copy)
 
     def _voices(self, requests: Sequence[SynthesisRequest]) -> "Sequence[ReadyVoice | InvalidConfig | None]":
-        """That of each, or why it has none; None where the model's speakers are its own."""
+        """The cloned voice of each request, or its error; None for a model that does not clone."""
         if self.voices is not None:
             return self.voices.voices(requests)
         refusal = InvalidConfig(f"a {self._config.tts_model_type} model takes no reference voice")
-        brings = [request.reference is not None or request.speaker_embedding is not None for request in requests]
-        return [refusal if each else None for each in brings]
+        has_voice = [request.reference is not None or request.speaker_embedding is not None for request in requests]
+        return [refusal if each else None for each in has_voice]
 
     def _speech(self, request: SynthesisRequest, voice: ReadyVoice | None) -> Speech:
         kind = self._config.tts_model_type
         return Speech(
             text=request.text,
             language=language_name(self._config, request.language),
-            # The others have no voices by name: what a session calls its voice means nothing to them.
+            # The other models have no named voices, and ignore the session's voice.
             speaker=request.voice if kind is ModelType.CUSTOM_VOICE else None,
             instruct=request.instructions,
             voice=None if voice is None else voice.cloned,
@@ -269,11 +259,11 @@ class TalkerStage:
 
     # -- Stepping ------------------------------------------------------------------------------------------------------
 
-    def _in(self, state: State, rows: Sequence[_Row]) -> list[int]:
+    def _slots_in(self, state: SlotState, rows: Sequence[_Row]) -> list[int]:
         return [row.slot for row in rows if self._talker.state(row.slot) is state]
 
     def _step(self, slots: Sequence[int]) -> dict[int, Codes | None]:
-        """The next frame (1, 16) of each slot; None where its speech has ended."""
+        """The next frame (1, 16) of each slot; None if its speech has ended."""
         if not slots:
             return {}
         step = self._talker.step(slots)
@@ -283,33 +273,34 @@ class TalkerStage:
         }
 
     def _output(
-        self, request_id: str, errors: dict[str, RealtimeTTSError], frames: dict[int, Codes | None], read: set[int]
+        self,
+        request_id: str,
+        errors: dict[str, RealtimeTTSError],
+        frames: dict[int, Codes | None],
+        prefilled: set[int],
     ) -> StageOutput:
         if request_id in errors:
             return self._frames([], error=errors[request_id], stepped=False)
         row = self._rows[request_id]
         if row.slot in frames:
-            output = self._advanced(row, frames[row.slot])
-        else:  # not yet read in, or nothing left to read
-            output = self._frames([], starved=self._talker.state(row.slot) is State.STARVED, stepped=False)
-        return replace(output, prefilled=row.slot in read)
+            output = self._after_step(row, frames[row.slot])
+        else:  # still in prefill, or waiting for text
+            output = self._frames([], starved=self._talker.state(row.slot) is SlotState.STARVED, stepped=False)
+        return replace(output, prefilled=row.slot in prefilled, handoff=row.decoder_start)
 
-    def _advanced(self, row: _Row, frame: Codes | None) -> StageOutput:
+    def _after_step(self, row: _Row, frame: Codes | None) -> StageOutput:
+        """The output of a row after its step; `frame` is None if its speech has ended."""
         if frame is None:
-            early = row.made < row.least or not row.text_complete
-            can_retry = early and row.retries > 0
-            return self._frames(self._let_go(row), finished=True, truncated=early, can_retry=can_retry)
-        row.made += 1
-        row.held.append(frame)
-        if row.made >= row.most or self._talker.state(row.slot) is State.FULL:
-            return self._frames(self._let_go(row), finished=True, truncated=True)
-        if row.holds and row.made < row.least:
+            early = row.frames < row.min_frames or not row.text_complete
+            can_retry = early and row.retries_left > 0
+            return self._frames(_flush(row), finished=True, truncated=early, can_retry=can_retry)
+        row.frames += 1
+        row.held_back.append(frame)
+        if row.frames >= row.max_frames or self._talker.state(row.slot) is SlotState.FULL:
+            return self._frames(_flush(row), finished=True, truncated=True)
+        if row.holds_back and row.frames < row.min_frames:
             return self._frames([])
-        return self._frames(self._let_go(row))
-
-    def _let_go(self, row: _Row) -> list[Codes]:
-        held, row.held = row.held, []
-        return held
+        return self._frames(_flush(row))
 
     def _frames(
         self,
@@ -334,79 +325,73 @@ class TalkerStage:
         )
 
 
-class Code2WavStage:
-    """Decodes each stream from where it was left: any chunks give the same samples.
+def _flush(row: _Row) -> list[Codes]:
+    """The frames held back, which are then no longer held."""
+    frames, row.held_back = row.held_back, []
+    return frames
 
-    A cloned voice begins where its recording ended.  The silence that a CustomVoice begins with is decoded as any other
-    frame, which leaves the state as it must be; the engine does not play it (`ModelInfo.silent_frames`).
+
+class Code2WavStage:
+    """Decodes each stream with its state: chunks of any size give the same samples.
+
+    A cloned voice continues from the end of its recording.  The silence at the start of a CustomVoice is decoded like
+    any other frame, so that the state is right; the engine does not play it (`ModelInfo.silent_frames`).
     """
 
-    name = "code2wav"
-
-    def __init__(self, decoder: Code2Wav, starts: dict[str, Tensor], *, lane: str, max_batch: int, turn: Turn) -> None:
-        self.lane = lane
-        self.max_batch = max_batch
+    def __init__(self, decoder: Code2Wav, lane_stream: LaneStream) -> None:
         self.decoder = decoder
-        self._starts = starts
-        self._turn = turn
+        self._lane_stream = lane_stream
         self._slots: dict[str, int] = {}
 
     def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
-        with self._turn():
-            for row in batch:
-                self._open(row.request.request_id)
-            slots = [self._slots[row.request.request_id] for row in batch]
-            return [_sound(samples) for samples in self.decoder.decode(slots, [_new_frames(row) for row in batch])]
+        with self._lane_stream():
+            slots = [self._slot(row) for row in batch]
+            return [_audio(samples) for samples in self.decoder.decode(slots, [_new_frames(row) for row in batch])]
 
     def release(self, request_id: str) -> None:
-        slot = self._slots.pop(request_id, None)  # absent where `run` raised before this row
+        slot = self._slots.pop(request_id, None)  # absent if `run` raised before this row
         if slot is not None:
             self.decoder.arena.release(slot)
 
-    def _open(self, request_id: str) -> None:
-        if request_id in self._slots:
-            return
-        slot = self._slots[request_id] = self.decoder.arena.acquire()
-        start = self._starts.get(request_id)
-        if start is not None:
-            self.decoder.arena.restore(slot, start)
+    def _slot(self, row: StageInput) -> int:
+        """The request's decoder slot, which a new request acquires."""
+        request_id = row.request.request_id
+        if request_id not in self._slots:
+            slot = self._slots[request_id] = self.decoder.arena.acquire()
+            if isinstance(row.handoff, DecoderStart):
+                self.decoder.arena.restore(slot, row.handoff.state)
+        return self._slots[request_id]
 
 
 class WindowedCode2WavStage:
-    """Decodes each chunk from silence after `context_frames` of context, as others do: for comparison.
+    """Decodes each chunk from a zero state after `context_frames` of context, as other servers do: for comparison.
 
-    Not exact, and dearer.  A cloned voice begins without the memory of its recording.
+    Not exact, and more expensive.  A cloned voice does not continue its recording.
     """
 
-    name = "code2wav"
-
-    def __init__(self, decoder: Code2Wav, *, lane: str, max_batch: int, turn: Turn) -> None:
-        self.lane = lane
-        self.max_batch = max_batch
+    def __init__(self, decoder: Code2Wav, lane_stream: LaneStream) -> None:
         self._decoder = decoder
-        self._turn = turn
+        self._lane_stream = lane_stream
 
     def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
-        with self._turn():
+        with self._lane_stream():
             return [self._decode(row) for row in batch]
 
     def release(self, request_id: str) -> None:
-        """Nothing is kept."""
+        """There is no state."""
 
     def _decode(self, row: StageInput) -> StageOutput:
-        assert row.frames is not None, "the last stage always gets frames"
         assert row.chunk is not None, "the last stage always gets a chunk"
-        codes = np.asarray(row.frames, np.int64)
-        return _sound(self._decoder.decode_windowed(codes, row.chunk.start - row.chunk.context_start))
+        codes = np.asarray(host_array(row.values), np.int64)
+        return _audio(self._decoder.decode_windowed(codes, row.chunk.start - row.chunk.context_start))
 
 
 def _new_frames(row: StageInput) -> Codes:
-    assert row.frames is not None, "the last stage always gets frames"
     assert row.chunk is not None, "the last stage always gets a chunk"
-    return np.asarray(row.frames, np.int64)[row.chunk.start - row.chunk.context_start :][: row.chunk.frames]
+    return np.asarray(host_array(row.values), np.int64)[row.chunk.start - row.chunk.context_start :][: row.chunk.frames]
 
 
-def _sound(samples: npt.NDArray[np.float32]) -> StageOutput:
+def _audio(samples: npt.NDArray[np.float32]) -> StageOutput:
     if not np.isfinite(samples).all():
-        return StageOutput(samples, error=SynthesisFailed("the codec gave no sound for this sentence"))
+        return StageOutput(samples, error=SynthesisFailed("the codec returned invalid samples for this sentence"))
     return StageOutput(samples)

@@ -1,4 +1,4 @@
-"""What has been worked out for a voice, kept while it fits: so a second sentence in it starts as soon as any other."""
+"""Cache of encoded voices within a memory limit, so that later sentences of a voice start without encoding it."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
@@ -10,43 +10,43 @@ from torch import Tensor
 from realtime_tts.engine.models.qwen3_tts.layers import KVPrefix
 
 OVERHEAD_BYTES = 1024
-"""Counted for each voice besides its arrays, so that a crowd of tiny ones is bounded too."""
+"""Counted for each voice in addition to its arrays, so that the number of tiny voices is limited too."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prefix:
-    """What the Talker keeps of a prompt up to the text, and what that depends on beside the voice."""
+    """The Talker's keys and values of a prompt before its text, and what they depend on besides the voice."""
 
     language: str | None
     transcript: str
     kv: KVPrefix
 
-    def fits(self, language: str | None, transcript: str) -> bool:
+    def matches(self, language: str | None, transcript: str) -> bool:
         return (self.language, self.transcript) == (language, transcript)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Voice:
-    """A reference recording, ready for use.  Nothing of it may be changed afterwards, nor share memory with what is."""
+    """An encoded reference recording.  Its arrays must not change, nor share memory with any that do."""
 
     codes: npt.NDArray[np.int64] | None
-    """(frames, 16); None where only the x-vector is used."""
+    """(frames, 16); None if only the x-vector is used."""
     x_vector: Tensor
     decoder_state: Tensor | None
-    """`StateArena.snapshot` after `codes`: a decoder that goes on from here has heard the reference."""
+    """`StateArena.snapshot` after `codes`: a decoder that continues from here continues the recording."""
     prefix: Prefix | None = None
-    """That which was used last: a voice is seldom used in two languages, or with two transcripts, at a time."""
+    """The last one used: a voice rarely has two languages or transcripts at a time."""
 
     @property
     def nbytes(self) -> int:
-        """Memory held, counted for a view as all that it keeps alive."""
-        kept = () if self.prefix is None else (self.prefix.kv.keys, self.prefix.kv.values)
-        tensors = [tensor for tensor in (self.x_vector, self.decoder_state, *kept) if tensor is not None]
-        held: int = sum(tensor.untyped_storage().nbytes() for tensor in tensors)
-        return OVERHEAD_BYTES + held + (0 if self.codes is None else _held_bytes(self.codes))
+        """Bytes of memory; a view counts as the whole array that it keeps alive."""
+        kv = () if self.prefix is None else (self.prefix.kv.keys, self.prefix.kv.values)
+        tensors = [tensor for tensor in (self.x_vector, self.decoder_state, *kv) if tensor is not None]
+        tensor_bytes: int = sum(tensor.untyped_storage().nbytes() for tensor in tensors)
+        return OVERHEAD_BYTES + tensor_bytes + (0 if self.codes is None else _storage_bytes(self.codes))
 
 
-def _held_bytes(array: npt.NDArray[np.int64]) -> int:
+def _storage_bytes(array: npt.NDArray[np.int64]) -> int:
     owner = array
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
@@ -54,15 +54,14 @@ def _held_bytes(array: npt.NDArray[np.int64]) -> int:
 
 
 class VoiceCache:
-    """The most recently used voices, of `limit_bytes` at the most.
+    """The most recently used voices, in at most `limit_bytes`.
 
-    A key is a digest of all that a voice was made from, such as `Reference.key`.  Belongs to the thread of one lane:
-    nothing here locks.
+    A key is a digest of the inputs of a voice, such as `Reference.key`.  Owned by the thread of one lane; no locks.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         if limit_bytes < 0:
-            raise ValueError(f"a cache cannot hold {limit_bytes} bytes")
+            raise ValueError(f"limit_bytes must not be negative, got {limit_bytes}")
         self.limit_bytes = limit_bytes
         self._voices: OrderedDict[str, tuple[Voice, int]] = OrderedDict()
         self._bytes = 0
@@ -71,7 +70,7 @@ class VoiceCache:
         return len(self._voices)
 
     def __contains__(self, key: str) -> bool:
-        """Whether it is there, without counting as use."""
+        """Whether a voice is cached; does not count as use."""
         return key in self._voices
 
     @property
@@ -85,9 +84,9 @@ class VoiceCache:
         return self._voices[key][0]
 
     def put(self, key: str, voice: Voice) -> bool:
-        """Keeps the voice as the most recently used one, in the place of an older version; says whether it fits.
+        """Adds the voice as the most recently used one, or replaces its older version.  Returns whether it fits.
 
-        One that is larger than the whole cache drives nothing out: it is used once, and forgotten.
+        A voice larger than the whole cache is not cached, and evicts no other.
         """
         self.discard(key)
         size = voice.nbytes
@@ -100,16 +99,12 @@ class VoiceCache:
         return True
 
     def extend(self, key: str, prefix: Prefix) -> bool:
-        """Keeps a prefix with its voice, in the place of another; where it would not fit, the voice stays as it was."""
+        """Adds a prefix to a cached voice, or replaces it.  Returns whether it fits; if not, the voice is unchanged."""
         if key not in self._voices:
             return False
-        longer = replace(self._voices[key][0], prefix=prefix)
-        return longer.nbytes <= self.limit_bytes and self.put(key, longer)
+        extended = replace(self._voices[key][0], prefix=prefix)
+        return extended.nbytes <= self.limit_bytes and self.put(key, extended)
 
     def discard(self, key: str) -> None:
         if key in self._voices:
             self._bytes -= self._voices.pop(key)[1]
-
-    def clear(self) -> None:
-        self._voices.clear()
-        self._bytes = 0

@@ -13,7 +13,7 @@ from realtime_tts.engine.api import SynthesisRequest, Word
 from realtime_tts.engine.models import kokoro
 from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
-from realtime_tts.engine.stage import Model, StageInput
+from realtime_tts.engine.stage import Model, StageInput, host_array
 
 Array = npt.NDArray[np.float32]
 Test = TypeVar("Test", bound=Callable[..., None])
@@ -41,7 +41,7 @@ class Speaker:
         return self.frames_and_words(request)[0]
 
     def frames_and_words(self, request: SynthesisRequest) -> tuple[Array, list[Word]]:
-        first = self.model.stages[0]
+        first = self.model.stage(self.model.specs[0].name)
         pieces: list[Array] = []
         words: list[Word] = []
         try:
@@ -49,7 +49,7 @@ class Speaker:
                 output = first.run([StageInput(request)])[0]
                 if output.error is not None:
                     raise output.error
-                pieces.append(output.values.astype(np.float32, copy=False))
+                pieces.append(host_array(output.values).astype(np.float32, copy=False))
                 words += output.words
                 if output.finished:
                     return np.concatenate(pieces), words
@@ -57,12 +57,12 @@ class Speaker:
             first.release(request.request_id)
 
     def chunks(self, request: SynthesisRequest, frames: Array, plan: ChunkPlan) -> Iterator[Array]:
-        last = self.model.stages[1]
+        last = self.model.stage("code2wav")
         for chunk in plan.ramp(len(frames)):
             window = frames[chunk.context_start : chunk.context_end]
-            output = last.run([StageInput(request, frames=window, chunk=chunk)])[0]
+            output = last.run([StageInput(request, window, chunk)])[0]
             assert output.error is None
-            yield output.values.astype(np.float32, copy=False)
+            yield host_array(output.values).astype(np.float32, copy=False)
         last.release(request.request_id)
 
     def say(self, text: str, plan: ChunkPlan = WHOLE, voice: str = "af_heart", speed: float = 1.0) -> list[Array]:

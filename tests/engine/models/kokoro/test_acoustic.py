@@ -7,7 +7,7 @@ from realtime_tts.engine.models.kokoro.acoustic import AcousticStage
 from realtime_tts.engine.models.kokoro.frames import FRAME_WIDTH
 from realtime_tts.engine.models.kokoro.phonemes import Piece, Pronunciations
 from realtime_tts.engine.models.kokoro.styles import load_styles
-from realtime_tts.engine.stage import StageInput
+from realtime_tts.engine.stage import StageInput, host_array
 from realtime_tts.errors import NothingToSpeak, SynthesisFailed
 from tests.aligned import aligned
 
@@ -49,7 +49,7 @@ def test_each_run_computes_one_piece_and_the_last_is_finished() -> None:
     first, second = acoustic.run([request()])[0], acoustic.run([request()])[0]
     assert (len(first.values), first.finished) == (8, False)
     assert (len(second.values), second.finished) == (6, True)
-    assert first.values.shape[1] == FRAME_WIDTH
+    assert host_array(first.values).shape[1] == FRAME_WIDTH
 
 
 def test_the_model_gets_padded_tokens_the_style_for_their_number_and_the_speed() -> None:
@@ -92,7 +92,7 @@ def test_text_without_words_is_refused_with_a_message() -> None:
     output = stage(FakeSession(), []).run([request()])[0]
     assert isinstance(output.error, NothingToSpeak)
     assert output.error.message == "the text holds nothing that can be pronounced"
-    assert output.values.shape == (0, FRAME_WIDTH)
+    assert host_array(output.values).shape == (0, FRAME_WIDTH)
     assert output.finished
 
 

@@ -29,7 +29,7 @@ def test_the_model_announces_its_capabilities(model: Model) -> None:
     assert model.info.default_voice == "af_heart"
     assert len(model.info.voices) == 28
     assert (model.info.sample_rate_hz, model.info.samples_per_frame) == (24_000, 600)
-    assert [stage.name for stage in model.stages] == ["acoustic", "code2wav"]
+    assert [spec.name for spec in model.specs] == ["acoustic", "code2wav"]
     assert model.info.fields == {"speed", "word_timestamps", "pronunciations"}
     assert set("ˈdʒɹoʊː") <= model.info.ipa_symbols
     assert set(model.info.voice_names) == set(load_styles())
@@ -193,9 +193,6 @@ def test_a_directory_without_a_model_is_refused(tmp_path: Path) -> None:
 
 class TimedStage:
     """A stage with a linear cost, doubled for a length's first run."""
-
-    name = lane = "timed"
-    max_batch = 1
 
     def __init__(self, clock: VirtualClock, base_s: float, frame_s: float) -> None:
         self._clock, self._base_s, self._frame_s = clock, base_s, frame_s

@@ -14,7 +14,7 @@ from realtime_tts.engine.models.kokoro.styles import load_styles
 from realtime_tts.engine.models.kokoro.unmodified import SampleStage, WholeGraphStage, load_unmodified
 from realtime_tts.engine.models.kokoro.weights import MODEL_NAME, find_weights
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
-from realtime_tts.engine.stage import StageInput
+from realtime_tts.engine.stage import StageInput, host_array
 from realtime_tts.errors import ModelNotUsable, SynthesisFailed
 from realtime_tts.text.offsets import AlignedText
 from tests.engine.models.kokoro.conftest import Array, Speaker, real_voice
@@ -51,14 +51,14 @@ def stage(*pieces: list[int]) -> WholeGraphStage:
 def test_a_frame_is_600_samples_and_words_have_no_times() -> None:
     whole = stage([20, 30], [40])
     first, second = whole.run([StageInput(REQUEST)])[0], whole.run([StageInput(REQUEST)])[0]
-    assert (first.values.shape, first.finished, first.words) == ((8, 600), False, ())
-    assert (second.values.shape, second.finished, second.words) == ((6, 600), True, ())
-    assert first.values[:, 0].tolist() == pytest.approx([0, 0, 0.2, 0.2, 0.3, 0.3, 0, 0])
+    assert (host_array(first.values).shape, first.finished, first.words) == ((8, 600), False, ())
+    assert (host_array(second.values).shape, second.finished, second.words) == ((6, 600), True, ())
+    assert host_array(first.values)[:, 0].tolist() == pytest.approx([0, 0, 0.2, 0.2, 0.3, 0.3, 0, 0])
 
 
 def test_leading_silence_is_reduced_to_two_frames() -> None:
     (output,) = stage([0, 0, 50]).run([StageInput(REQUEST)])
-    assert output.values[:, 0].tolist() == [0, 0, 0.5, 0.5, 0, 0]
+    assert host_array(output.values)[:, 0].tolist() == [0, 0, 0.5, 0.5, 0, 0]
 
 
 def test_sound_that_is_not_finite_fails_the_request() -> None:
@@ -71,10 +71,11 @@ def test_chunks_are_slices_of_the_sound() -> None:
     plan = ChunkPlan(sizes=(3, 7), left_context_frames=2, right_context_frames=1)
     samples = SampleStage()
     outputs = [
-        samples.run([StageInput(REQUEST, frames=frames[chunk.context_start : chunk.context_end], chunk=chunk)])[0]
+        samples.run([StageInput(REQUEST, frames[chunk.context_start : chunk.context_end], chunk)])[0]
         for chunk in plan.ramp(len(frames))
     ]
-    np.testing.assert_array_equal(np.concatenate([output.values for output in outputs]), frames.ravel().clip(-1, 1))
+    sound = np.concatenate([host_array(output.values) for output in outputs])
+    np.testing.assert_array_equal(sound, frames.ravel().clip(-1, 1))
     assert [output.finished for output in outputs] == [False, False, False, True]
 
 

@@ -15,7 +15,7 @@ from realtime_tts.engine.models.kokoro.onnx_rewrite.split_graph import TEXT_FEAT
 from realtime_tts.engine.models.kokoro.styles import load_styles
 from realtime_tts.engine.models.kokoro.vocoder import VocoderStage
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
-from realtime_tts.engine.stage import StageInput
+from realtime_tts.engine.stage import StageInput, host_array
 from realtime_tts.errors import SynthesisFailed
 
 STYLES = load_styles()
@@ -50,7 +50,7 @@ def stream(stage: VocoderStage, frames: Array, plan: ChunkPlan) -> list[Array]:
     out: list[Array] = []
     for chunk in plan.ramp(len(frames)):
         window = frames[chunk.context_start : chunk.context_end]
-        out.append(stage.run([StageInput(request, frames=window, chunk=chunk)])[0].values.astype(np.float32))
+        out.append(host_array(stage.run([StageInput(request, window, chunk)])[0].values).astype(np.float32))
         assert len(out[-1]) == chunk.frames * 600
     return out
 
@@ -91,8 +91,8 @@ def test_a_chunk_is_cross_faded_with_the_tail_of_the_one_before() -> None:
     request = SynthesisRequest("r", "s", "", "af_heart")
     quiet, loud = ramp(4, total=10**9), ramp(4, first=1, total=2)
     first, second = plan.ramp(4)
-    stage.run([StageInput(request, frames=quiet[:3], chunk=first)])
-    joined = stage.run([StageInput(request, frames=np.clip(loud[2:], 0, 0.5), chunk=second)])[0].values
+    stage.run([StageInput(request, quiet[:3], first)])
+    joined = host_array(stage.run([StageInput(request, np.clip(loud[2:], 0, 0.5), second)])[0].values)
     assert joined[0] == pytest.approx(0, abs=1e-6)
     assert np.all(np.diff(joined[:240].astype(np.float64)) >= 0)
     assert np.abs(np.diff(joined.astype(np.float64))).max() < 0.05
@@ -105,10 +105,10 @@ def test_silence_at_both_ends_of_a_chunk_is_not_decoded() -> None:
     request = SynthesisRequest("r", "s", "", "af_heart")
     stage = VocoderStage(session, STYLES)
     outputs = [
-        stage.run([StageInput(request, frames=frames[chunk.context_start : chunk.context_end], chunk=chunk)])[0]
+        stage.run([StageInput(request, frames[chunk.context_start : chunk.context_end], chunk)])[0]
         for chunk in plan.ramp(len(frames))
     ]
-    sound = np.concatenate([output.values for output in outputs])
+    sound = np.concatenate([host_array(output.values) for output in outputs])
     # A silent frame next to one that is not is decoded, and one more on each side is context: [4, 13).
     assert session.spans == [[1, 16, 3, 14]]
     assert [output.skipped_frames for output in outputs] == [6, 5]
@@ -133,7 +133,7 @@ def test_sound_that_is_not_finite_fails_only_its_request() -> None:
     frames[0, 0] = np.nan
     (chunk,) = ChunkPlan(sizes=(2,)).ramp(2)
     request = SynthesisRequest("r", "s", "", "af_heart")
-    output = VocoderStage(FakeSession(), STYLES).run([StageInput(request, frames=frames, chunk=chunk)])[0]
+    output = VocoderStage(FakeSession(), STYLES).run([StageInput(request, frames, chunk)])[0]
     assert isinstance(output.error, SynthesisFailed)
     assert len(output.values) == 0
 
@@ -142,7 +142,7 @@ def test_release_frees_the_tail_of_a_request_that_was_cancelled() -> None:
     stage = VocoderStage(FakeSession(), STYLES)
     request = SynthesisRequest("r", "s", "", "af_heart")
     chunk = next(ChunkPlan(sizes=(2,), right_context_frames=1).ramp(4))
-    stage.run([StageInput(request, frames=ramp(3), chunk=chunk)])
+    stage.run([StageInput(request, ramp(3), chunk)])
     assert stage._tails
     stage.release("r")
     stage.release("unknown")

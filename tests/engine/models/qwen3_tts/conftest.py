@@ -1,5 +1,6 @@
-"""Tiny models, made once a session and only where they are asked for."""
+"""Tiny models, created once per session; all tests that use them run in one pytest-xdist worker."""
 
+import contextlib
 import functools
 from collections.abc import Callable
 from pathlib import Path
@@ -7,12 +8,33 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from realtime_tts.engine.stage import Model
+
 if TYPE_CHECKING:
     from tests.engine.models.qwen3_tts.tiny import GetTiny
+
+EXPENSIVE = {"tiny", "whole", "built"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    own = [item for item in items if item.path.is_relative_to(Path(__file__).parent)]
+    for item in own:
+        if isinstance(item, pytest.Function) and EXPENSIVE & set(item.fixturenames):
+            item.add_marker(pytest.mark.xdist_group("qwen3_tts"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """One thread is faster for matrices this small, and much faster while other processes use the cores."""
+    with contextlib.suppress(ImportError):
+        import torch
+
+        torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> "GetTiny":
+    """The Talker of a tiny model, by the name of its recipe."""
     from tests.engine.models.qwen3_tts.tiny import load_tiny
 
     return functools.cache(lambda name: load_tiny(tmp_path_factory.mktemp(name), name))
@@ -20,7 +42,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> "GetTiny":
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The directory of a whole tiny model, with its codec, by the name of its recipe."""
+    """The directory of a complete tiny model with its codec, by the name of its recipe."""
     from tests.engine.models.qwen3_tts.make_whole import make_whole
 
     @functools.cache
@@ -30,3 +52,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         return directory
 
     return made
+
+
+@pytest.fixture(scope="session")
+def built(whole: Callable[[str], Path]) -> Callable[[str], Model]:
+    """A complete tiny model with three slots, loaded, by the name of its recipe.  Tests must leave its slots free."""
+    from tests.engine.models.qwen3_tts.pipeline import build
+
+    return functools.cache(lambda name: build(whole(name)))

@@ -1,6 +1,6 @@
-"""Makes a tiny Qwen3-TTS directory in the published layout, from a seed: real in every tensor's name, small in size.
+"""Writer of a tiny Qwen3-TTS directory in the published layout, with all tensors of a real one and seeded weights.
 
-Every value shows on the output: no zero, no near-identity, as the usual initial values would have it.
+Every weight affects the output: none is zero or near the identity, as usual initial values are.
 """
 
 import json
@@ -38,12 +38,13 @@ EOS = 2150
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Which model to make.  `eos` is added to the end's weights, so that speech ends soon."""
+    """A model to write.  `eos` is added to the weights of the end code, so that speech ends soon."""
 
     kind: str = "custom_voice"
     size: str = "1b7"
     predictor_hidden: int = 32
-    """Where it is HIDDEN there is no projection, as in the 0.6B."""
+    """If it is HIDDEN there is no projection, as in the 0.6B."""
+    predictor_layers: int = 5
     seed: int = 0
     eos: float = 0.0
     shards: int = 1
@@ -56,11 +57,15 @@ RECIPES = {
     "voice_design": Recipe("voice_design", seed=3),
     "base": Recipe("base", seed=4, shards=3),
     "base_small": Recipe("base", "0b6", HIDDEN, seed=5),
+    # Faster, for tests without goldens.
+    "shallow": Recipe(predictor_layers=1),
+    "shallow_ends": Recipe(predictor_layers=1, seed=2, eos=0.35),
+    "shallow_base": Recipe("base", predictor_layers=1, seed=4, shards=3),
 }
 
 
 def make_checkpoint(directory: Path, recipe: Recipe) -> None:
-    """Writes everything but `speech_tokenizer/`."""
+    """Writes everything except `speech_tokenizer/`."""
     directory.mkdir(parents=True, exist_ok=True)
     special_ids, text_vocab_size = _write_tokenizer(directory)
     config = _config(recipe, special_ids, text_vocab_size)
@@ -71,7 +76,7 @@ def make_checkpoint(directory: Path, recipe: Recipe) -> None:
 
 
 def shapes(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The name and shape of every tensor that a directory with this `config.json` holds."""
+    """The name and shape of every tensor in a directory with this `config.json`."""
     talker = config["talker_config"]
     predictor = talker["code_predictor_config"]
     hidden, wide, groups = talker["hidden_size"], talker["text_hidden_size"], talker["num_code_groups"]
@@ -141,7 +146,7 @@ def _speaker_encoder_shapes(config: dict[str, Any]) -> dict[str, tuple[int, ...]
 
 
 def _values(name: str, shape: tuple[int, ...], recipe: Recipe) -> torch.Tensor:
-    """Random, and the same whatever other tensors there are."""
+    """Random values that do not depend on the other tensors."""
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()) ^ recipe.seed)
     drawn = torch.randn(shape, generator=generator)
     if "norm" in name:
@@ -190,7 +195,7 @@ def _config(recipe: Recipe, special_ids: dict[str, int], text_vocab_size: int) -
             "vocab_size": 2048,
             "hidden_size": recipe.predictor_hidden,
             "intermediate_size": 64,
-            "num_hidden_layers": 5,
+            "num_hidden_layers": recipe.predictor_layers,
             "num_attention_heads": 4,
             "num_key_value_heads": 2,
             "head_dim": 16,
@@ -235,7 +240,7 @@ def _generation_config() -> dict[str, Any]:
 
 
 def _write_tokenizer(directory: Path) -> tuple[dict[str, int], int]:
-    """Bytes, and a few words that are one token each.  Gives the ids of the special tokens, and the number of all."""
+    """Writes bytes and a few one-token words.  Returns the ids of the special tokens and the vocabulary's size."""
     vocab = {char: index for index, char in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     merges: dict[str, None] = {}
     for word in WORDS:

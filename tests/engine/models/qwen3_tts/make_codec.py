@@ -1,8 +1,8 @@
-"""A tiny codec and speaker encoder with seeded weights, in the published layout of keys and shapes.
+"""Tiny codec and speaker encoder with seeded weights, in the published layout of keys and shapes.
 
-Every weight is drawn: the initial values of the published modules (codebooks 0, LayerScale 0.01, gamma 1e-6) would hide
-whatever they multiply.  Gains are such that the wave neither dies out nor saturates.  Also read by
-bench/qwen3_tts_codec_goldens.py, in the reference's own environment: so nothing but numpy and torch here.
+Every weight is random: the initial values of the published modules (codebooks 0, LayerScale 0.01, gamma 1e-6) would
+hide what they multiply.  Gains keep the wave from vanishing and from saturating.  bench/qwen3_tts_codec_goldens.py also
+imports this, in the reference's own environment: so it imports only numpy and torch.
 """
 
 from collections.abc import Mapping
@@ -66,18 +66,16 @@ SPEAKER: dict[str, Any] = {
 }
 
 GAINS = (("decoder.decoder.6", 0.4), ("decoder.decoder.", 0.65), ("encoder.encoder.", 1.6), ("encoder.downsample", 1.6))
-"""Of the weights whose keys start so, where it is not 1."""
+"""By the start of a weight's key, if it is not 1."""
 
 DECODED_FRAMES, CODES_SEED = 330, 5
-"""Longer than four windows of attention, so that every kind of age is there."""
+"""Longer than four attention windows, so that every case of a stream's position occurs."""
 WINDOWED_FRAMES, WINDOWS = 120, ((4, 25), (8, 72))
-"""Frames, and the chunk and its left context, that are decoded without a state."""
+"""Frames decoded without a state, and the chunks and their left contexts."""
 SAMPLE_STRIDE, MEL_STRIDE = 61, 16
 MIN_SPEAKER_SAMPLES = 1280
-ENCODER_WINDOW = 20
-"""Positions, where the encoder is to have a window of attention."""
 LONG_SEED = 52
-"""Of which no code is a close call, so that another machine's rounding gives the same ones."""
+"""A seed for which no code is a close decision, so that another machine's rounding gives the same codes."""
 
 
 def codec_state(seed: int = 0) -> dict[str, Tensor]:
@@ -96,7 +94,7 @@ def strip(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def speech(seconds: float, seed: int) -> Array:
-    """24 kHz of something between a hum and noise, with a swell: every band and loudness has some of it."""
+    """24 kHz of a hum and noise with a varying amplitude, so that every band and level occurs."""
     random = np.random.default_rng(seed)
     time_s = np.arange(round(seconds * 24_000)) / 24_000
     hum = sum(np.sin(2 * np.pi * 140 * n * time_s + n) / n for n in range(1, 24))
@@ -106,14 +104,14 @@ def speech(seconds: float, seed: int) -> Array:
 
 
 def recordings() -> dict[str, Array]:
-    """By name, of lengths about the edges of a frame, and one beyond the 10 s that a window of attention would hold."""
+    """By name: lengths around the limits of a frame, and one beyond the encoder's `sliding_window` of 10 s."""
     lengths = {"one": 1, "short": 1279, "shortest_voice": 1280, "a_frame": 1920, "a_sample_more": 1921, "odd": 44_321}
     made = {name: speech(samples / 24_000, seed) for seed, (name, samples) in enumerate(lengths.items(), start=20)}
     return made | {"long": speech(11.0, LONG_SEED)}
 
 
 def digest(wave: Array) -> dict[str, Array]:
-    """What is kept of a long wave: its first frames, a sample in 61 and, for each frame, a sum that all of it moves."""
+    """A digest of a long wave: its first frames, every 61st sample, and a sum per frame that all samples affect."""
     signs = np.random.default_rng(0).standard_normal(1920)
     frames = wave.reshape(-1, 1920)
     return {
@@ -139,7 +137,7 @@ def _draw(key: str, noise: Array) -> Array:
     last = key.rsplit(".", 1)[-1]
     if last == "cluster_usage":
         noise = np.abs(noise) + 1
-        noise[0] = 0.0  # a code that was never used: its count is clamped
+        noise[0] = 0.0  # a code that was never used, whose count is clamped
         return noise
     if last in ("embedding_sum", "embed_sum"):
         noise[0] *= 1e-5  # as its count is 0

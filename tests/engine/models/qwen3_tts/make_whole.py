@@ -1,4 +1,4 @@
-"""Makes a whole tiny Qwen3-TTS directory in the published layout: the Talker's, with its codec in speech_tokenizer/."""
+"""Writer of a complete tiny Qwen3-TTS directory in the published layout, with its codec in speech_tokenizer/."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.engine.models.qwen3_tts.make_checkpoint import RECIPES, make_checkpoi
 from tests.engine.models.qwen3_tts.make_codec import DECODER, ENCODER, decoder_shapes, draw, encoder_shapes
 
 CODEBOOK_SIZE = 2048
-"""As many as the Talker's codes."""
+"""The number of the Talker's codes."""
 WHOLE_DECODER: dict[str, Any] = DECODER | {"codebook_size": CODEBOOK_SIZE}
 WHOLE_ENCODER: dict[str, Any] = ENCODER | {"codebook_size": CODEBOOK_SIZE}
 
@@ -21,7 +21,7 @@ def whole_codec_state() -> dict[str, Tensor]:
 
 
 def make_whole(directory: Path, name: str) -> None:
-    """Writes the recipe called `name`, with everything that a published directory holds."""
+    """Writes the recipe `name` with all files of a published directory."""
     make_checkpoint(directory, RECIPES[name])
     codec = directory / "speech_tokenizer"
     codec.mkdir()

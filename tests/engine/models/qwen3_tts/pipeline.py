@@ -1,22 +1,24 @@
-"""What a request must sound like: its codes from a Talker of its own, its sound from those decoded all at once."""
+"""Helpers that run requests through a complete model, and the expected audio: codes alone, decoded at once."""
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import convert
 
 from realtime_tts.engine import models
 from realtime_tts.engine.api import EngineEvent, Sampling, Submit, SynthesisRequest
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav
-from realtime_tts.engine.models.qwen3_tts.codec_config import CodecDecoderConfig
 from realtime_tts.engine.models.qwen3_tts.prompt import ClonedVoice, Speech
 from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling
 from realtime_tts.engine.models.qwen3_tts.stages import Code2WavStage, TalkerStage, code_sampling
+from realtime_tts.engine.models.qwen3_tts.voices import ReadyVoice, VoiceBuilder
 from realtime_tts.engine.stage import Model
+from realtime_tts.errors import InvalidConfig
+from tests.engine.models.qwen3_tts.decoders import make_decoder
 from tests.engine.models.qwen3_tts.make_codec import strip
 from tests.engine.models.qwen3_tts.make_whole import WHOLE_DECODER, whole_codec_state
 from tests.engine.models.qwen3_tts.tiny import Codes, Tiny
@@ -24,15 +26,16 @@ from tests.fakes import make_engine, run_to_end, samples_of
 
 GetWhole: TypeAlias = Callable[[str], Path]
 QUEUE = EngineConfig(max_wait_s=None)
-"""Nobody is refused: a tiny model on a busy machine is no measure of places."""
+"""Without refusals: the speed of a tiny model on a busy machine says nothing about capacity."""
+OPTIONS: dict[str, Any] = {"slots": 3, "max_len": 192, "threads": 1, "predictor_kv": "cache"}
 
 
 def build(directory: Path, **options: Any) -> Model:
-    return models.build("qwen3_tts", model_dir=directory, **{"slots": 3, "max_len": 192, "threads": 1, **options})
+    return models.build("qwen3_tts", model_dir=directory, **OPTIONS | options)
 
 
 def ask(number: int, text: str, voice: str = "vivian", **fields: Any) -> SynthesisRequest:
-    """A request; `seed` and `frames` (at most so many) are of its sampling."""
+    """A request with the given `seed` and maximum number of `frames`."""
     frames = fields.pop("frames", 6)
     sampling = Sampling(seed=fields.pop("seed", number), max_new_tokens=frames + 1)
     return SynthesisRequest(f"r{number}", f"s{number}", text, voice, sampling=sampling, **fields)
@@ -61,23 +64,53 @@ def lone_codes(
         voice,
         text_first=voice is None,
     )
-    wish = request.sampling
-    assert wish.seed is not None
-    assert wish.max_new_tokens is not None
-    sampling = code_sampling(CodeSampling(), wish, wish.seed)
-    return tiny.alone(tiny.prompts.build(speech), sampling, wish.max_new_tokens - 1)
+    requested = request.sampling
+    assert requested.seed is not None
+    assert requested.max_new_tokens is not None
+    sampling = code_sampling(CodeSampling(), requested, requested.seed)
+    return tiny.alone(tiny.prompts.build(speech), sampling, requested.max_new_tokens - 1)
+
+
+@functools.cache
+def _decoder() -> Code2Wav:
+    return make_decoder(WHOLE_DECODER, strip(whole_codec_state(), "decoder."), 1)
 
 
 def decoded(codes: Codes) -> npt.NDArray[np.float32]:
-    decoder = Code2Wav.from_state(
-        convert(WHOLE_DECODER, CodecDecoderConfig), strip(whole_codec_state(), "decoder."), "cpu", 1
-    )
-    return decoder.decode([decoder.arena.acquire()], [codes])[0]
+    decoder = _decoder()
+    slot = decoder.arena.acquire()
+    wave = decoder.decode([slot], [codes])[0]
+    decoder.arena.release(slot)
+    return wave
+
+
+def talker_of(model: Model) -> TalkerStage:
+    talker = model.stage("talker")
+    assert isinstance(talker, TalkerStage)
+    return talker
+
+
+def voices_of(stage: TalkerStage) -> VoiceBuilder:
+    assert stage.voices is not None
+    return stage.voices
+
+
+def voice_of(builder: VoiceBuilder, request: SynthesisRequest) -> ReadyVoice:
+    """Raises the InvalidConfig of a request without a usable voice."""
+    (voice,) = builder.voices([request])
+    if isinstance(voice, InvalidConfig):
+        raise voice
+    return voice
+
+
+def free_talker_slots(stage: TalkerStage) -> int:
+    """The free slots of a stage that has no state of a request."""
+    assert not stage._rows
+    return stage._talker.free_slots
 
 
 def free_slots(model: Model) -> tuple[int, int]:
-    """Of the Talker and of the decoder."""
-    talker, decoder = model.stages
-    assert isinstance(talker, TalkerStage)
+    """The free slots of the Talker and of the decoder, which have no state of a request."""
+    decoder = model.stage("code2wav")
     assert isinstance(decoder, Code2WavStage)
-    return talker.free_slots, decoder.decoder.arena.free
+    return free_talker_slots(talker_of(model)), decoder.decoder.arena.free

@@ -1,4 +1,4 @@
-"""A directory is taken as it is, a Hub id is downloaded, and anything else is refused in plain words."""
+"""A directory is used as it is, a Hub id is downloaded, and anything else is rejected."""
 
 import os
 import subprocess
@@ -17,38 +17,36 @@ def never(name: str) -> str:
     raise AssertionError(f"{name} was downloaded")
 
 
-def test_a_directory_is_taken_whatever_it_is_called(tmp_path: Path) -> None:
+def test_a_directory_is_used_as_it_is(tmp_path: Path) -> None:
     for given in (tmp_path, str(tmp_path), tmp_path / "." / ".." / tmp_path.name):
         assert find_directory(given, print, never) == (Path(given), tmp_path.name)
 
 
-@pytest.mark.parametrize("given", [HUB_ID, Path(HUB_ID)])
-def test_a_hub_id_is_downloaded_and_gives_the_name(tmp_path: Path, given: str | Path) -> None:
-    said: list[str] = []
-    asked: list[str] = []
+def test_a_hub_id_is_downloaded_and_names_the_model(tmp_path: Path) -> None:
+    for given in (HUB_ID, Path(HUB_ID)):
+        lines: list[str] = []
+        requested: list[str] = []
 
-    def download(name: str) -> str:
-        asked.append(name)
-        return str(tmp_path)
+        def download(name: str, requested: list[str] = requested) -> str:
+            requested.append(name)
+            return str(tmp_path)
 
-    assert find_directory(given, said.append, download) == (tmp_path, "Qwen3-TTS-12Hz-0.6B-Base")
-    assert asked == [HUB_ID]
-    assert HUB_ID in said[0]
-
-
-@pytest.mark.parametrize("given", ["nope", "/nope/nope", "a/b/c", "../x", "-x/y", "a/b\n", "http://a/b"])
-def test_what_is_neither_is_refused(given: str) -> None:
-    with pytest.raises(ModelNotUsable, match="is not a directory"):
-        find_directory(given, print, never)
+        assert find_directory(given, lines.append, download) == (tmp_path, "Qwen3-TTS-12Hz-0.6B-Base")
+        assert requested == [HUB_ID]
+        assert HUB_ID in lines[0]
 
 
-@pytest.mark.parametrize("given", [None, ""])
-def test_without_a_model_dir_it_says_what_is_needed(given: str | None) -> None:
-    with pytest.raises(ModelNotUsable, match=r"model_dir.*Qwen/Qwen3-TTS"):
-        find_directory(given, print, never)
+def test_anything_else_is_rejected() -> None:
+    for given in ("nope", "/nope/nope", "a/b/c", "../x", "-x/y", "a/b\n", "http://a/b"):
+        with pytest.raises(ModelNotUsable, match="is not a directory"):
+            find_directory(given, print, never)
+    for missing in (None, ""):
+        with pytest.raises(ModelNotUsable, match=r"model_dir.*Qwen/Qwen3-TTS"):
+            find_directory(missing, print, never)
 
 
-def test_what_cannot_be_downloaded_is_told_in_one_line() -> None:
+@pytest.mark.slow
+def test_a_failed_download_is_reported_in_one_line() -> None:
     pytest.importorskip("huggingface_hub")
     code = (
         "from realtime_tts.engine.models.qwen3_tts import info\n"
@@ -56,7 +54,7 @@ def test_what_cannot_be_downloaded_is_told_in_one_line() -> None:
         "try: info('nobody/nothing')\n"
         "except ModelNotUsable as error: print(error)"
     )
-    # In a process of its own: the package reads its environment once.
+    # In a process of its own, because the package reads its environment once.
     offline = os.environ | {"HF_HUB_OFFLINE": "1"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=offline)
     assert done.stdout.startswith("nobody/nothing could not be downloaded: ")

@@ -1,7 +1,8 @@
-"""The package is found by name, and costs nothing before it is built."""
+"""The package imports nothing heavy before it is built, and names a missing requirement."""
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,36 +14,45 @@ ROOT = Path(__file__).parents[4]
 HEAVY = {"torch", "safetensors", "tokenizers", "transformers"}
 
 
-def test_it_is_one_of_the_models() -> None:
-    assert "qwen3_tts" in models.names()
-
-
-@pytest.mark.parametrize("module", ["", ".qwen3_tts", ".qwen3_tts.config"])
-def test_importing_it_loads_nothing_heavy(module: str) -> None:
-    code = f"import sys, realtime_tts.engine.models{module}; print(*sorted({{n.split('.')[0] for n in sys.modules}}))"
+def test_importing_it_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, realtime_tts.engine.models.qwen3_tts.config, realtime_tts.engine.models.qwen3_tts\n"
+        "print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert not HEAVY & set(result.stdout.split())
 
 
-def test_without_a_directory_it_says_what_is_needed() -> None:
-    for ask in (lambda: models.info("qwen3_tts"), lambda: models.build("qwen3_tts")):
+def test_it_is_the_model_of_directories() -> None:
+    assert models.find("qwen3_tts").loads_directories
+
+
+def test_it_requires_a_directory() -> None:
+    for call in (lambda: models.info("qwen3_tts"), lambda: models.build("qwen3_tts")):
         with pytest.raises(ModelNotUsable, match="model_dir"):
-            ask()
+            call()
 
 
-@pytest.mark.parametrize("missing", ["torch", "safetensors", "tokenizers"])
-def test_a_missing_package_is_named_with_what_to_do(tmp_path: Path, missing: str) -> None:
-    pytest.importorskip("torch")
-    from tests.engine.models.qwen3_tts.make_whole import make_whole
-
-    make_whole(tmp_path / "model", "custom_voice")
+def refusal_without(package: str, directory: Path) -> str:
+    """What `build` raises without the package, in a process of its own."""
     code = (
-        f"import sys; sys.modules[{missing!r}] = None\n"
+        f"import sys; sys.modules[{package!r}] = None\n"
         "from realtime_tts.engine import models\n"
         "from realtime_tts.errors import ModelNotUsable\n"
-        f"print(models.qwen3_tts.info({str(tmp_path / 'model')!r}).name if hasattr(models, 'qwen3_tts') else '')\n"
-        f"try: models.build('qwen3_tts', model_dir={str(tmp_path / 'model')!r})\n"
-        "except ModelNotUsable as error: print(error)"
+        f"assert models.info('qwen3_tts', model_dir={str(directory)!r}).name\n"
+        f"try: models.build('qwen3_tts', model_dir={str(directory)!r})\n"
+        "except ModelNotUsable as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert f"needs {missing}: pip install 'realtime-tts[torch]'" in done.stdout
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+
+
+def test_without_torch_the_error_names_the_command_that_installs_it(whole: Callable[[str], Path]) -> None:
+    pytest.importorskip("torch")
+    assert "needs torch: pip install 'realtime-tts[torch]'" in refusal_without("torch", whole("custom_voice"))
+
+
+@pytest.mark.slow
+def test_any_other_missing_package_is_named_too(whole: Callable[[str], Path]) -> None:
+    pytest.importorskip("torch")
+    for package in ("safetensors", "tokenizers"):
+        assert f"needs {package}: pip install" in refusal_without(package, whole("custom_voice"))

@@ -1,4 +1,4 @@
-"""A tiny model, loaded as a published one is, and ways to run requests through it."""
+"""The Talker of a tiny model, loaded like a published one, and helpers that run requests through it."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -12,15 +12,12 @@ import torch
 
 from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
 from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, read_config
-from realtime_tts.engine.models.qwen3_tts.predictor import Recall
+from realtime_tts.engine.models.qwen3_tts.predictor import KVMode
 from realtime_tts.engine.models.qwen3_tts.prompt import ClonedVoice, Prompt, PromptBuilder, ReferenceSpeech, Speech
-from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, Draw, DrawBatch, DrawTable
-from realtime_tts.engine.models.qwen3_tts.talker import State, Talker, TalkerWeights, load_weights
+from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, SamplingBatch, SamplingParams, SamplingTable
+from realtime_tts.engine.models.qwen3_tts.talker import SlotState, Talker, TalkerWeights, load_weights
 from realtime_tts.engine.models.qwen3_tts.tokenizer import TextTokenizer, load_tokenizer
 from tests.engine.models.qwen3_tts.make_checkpoint import RECIPES, make_checkpoint
-
-# One thread is quicker for matrices this small, and far quicker where others use the cores as well.
-torch.set_num_threads(1)
 
 GOLDENS = Path(__file__).parent / "goldens"
 Codes: TypeAlias = npt.NDArray[np.int64]
@@ -40,7 +37,7 @@ class Tiny:
         slots: int = 4,
         max_len: int = 192,
         prefill_chunk: int = 512,
-        recall: Recall = Recall.CACHE,
+        kv_mode: KVMode = KVMode.CACHE,
         graphs: bool = False,
     ) -> Talker:
         talker = Talker(
@@ -50,27 +47,27 @@ class Tiny:
             max_len=max_len,
             text_pad_id=self.config.tts_pad_token_id,
             prefill_chunk=prefill_chunk,
-            recall=recall,
+            kv_mode=kv_mode,
         )
         if graphs:
             talker.capture(CodeSampling(), lambda _line: None)
         return talker
 
     def alone(self, prompt: Prompt, sampling: CodeSampling, frames: int, **options: Any) -> Codes:
-        """The codes of a request that has the Talker to itself."""
+        """The codes of a request that runs alone."""
         talker = self.talker(slots=1, **options)
-        slot = talker.join(prompt, sampling)
-        while talker.state(slot) is State.PREFILL:
+        slot = talker.add_request(prompt, sampling)
+        while talker.state(slot) is SlotState.PREFILL:
             talker.prefill([slot])
         return finish(talker, [slot], frames)[slot]
 
 
-def draw_batch(draws: Sequence[Draw], size: int) -> DrawBatch:
-    """A row for each."""
-    table = DrawTable(len(draws), size, torch.device("cpu"))
-    for slot, draw in enumerate(draws):
-        table.put(slot, draw)
-    return table.batch(range(len(draws)), slice(None))
+def sampling_batch(params: Sequence[SamplingParams], size: int) -> SamplingBatch:
+    """One row for each of the parameters."""
+    table = SamplingTable(len(params), size, torch.device("cpu"))
+    for slot, each in enumerate(params):
+        table.set(slot, each)
+    return table.batch(range(len(params)), slice(None))
 
 
 def load_tiny(directory: Path, name: str) -> Tiny:
@@ -78,15 +75,15 @@ def load_tiny(directory: Path, name: str) -> Tiny:
     config = read_config(directory)
     with Checkpoint(directory, torch.device("cpu"), torch.float32) as checkpoint:
         weights = load_weights(checkpoint, config.talker_config)
-        checkpoint.take_all("speaker_encoder.")
+        checkpoint.read_all("speaker_encoder.")
     tokenizer = load_tokenizer(directory, config)
     return Tiny(directory, config, weights, tokenizer, PromptBuilder(config, tokenizer, weights.embeddings))
 
 
 def finish(talker: Talker, slots: Iterable[int], frames: int) -> dict[int, Codes]:
-    """Steps all of the slots together until each has ended or has so many frames."""
+    """Steps all slots together until each has ended or has the given number of frames."""
     codes: dict[int, list[Codes]] = {slot: [] for slot in slots}
-    while running := [s for s in codes if talker.state(s) is State.READY and talker.frames(s) < frames]:
+    while running := [s for s in codes if talker.state(s) is SlotState.READY and talker.frames(s) < frames]:
         step = talker.step(running)
         for slot, frame, ended in zip(running, step.codes, step.ended, strict=True):
             if not ended:
@@ -96,7 +93,7 @@ def finish(talker: Talker, slots: Iterable[int], frames: int) -> dict[int, Codes
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """One request to the reference, and what came of it.  bench/qwen3_tts_goldens.py tells what the fields mean."""
+    """One request to the reference, and its recorded result.  bench/qwen3_tts_goldens.py explains the fields."""
 
     name: str
     model: str
@@ -137,7 +134,7 @@ class Golden:
         if not self.options.get("subtalker_dosample", True):
             predictor["temperature"] = 0
         penalty = self.options.get("repetition_penalty", 1.05)
-        return CodeSampling(Draw(**talker), Draw(**predictor), penalty, self.seed)
+        return CodeSampling(SamplingParams(**talker), SamplingParams(**predictor), penalty, self.seed)
 
 
 def goldens() -> list[Golden]:

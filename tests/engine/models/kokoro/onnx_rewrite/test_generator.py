@@ -26,7 +26,7 @@ from realtime_tts.engine.models.kokoro.styles import load_styles
 from realtime_tts.engine.models.kokoro.vocoder import VocoderStage
 from realtime_tts.engine.models.kokoro.weights import MODEL_NAME, find_weights
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
-from realtime_tts.engine.stage import StageInput
+from realtime_tts.engine.stage import StageInput, host_array
 from tests.engine.models.kokoro.conftest import WHOLE, Speaker, real_voice
 
 PART = PARTS[1]
@@ -163,7 +163,7 @@ def test_the_voice_sounds_as_before_the_generator_pass(speaker: Speaker, tmp_pat
     (sound,) = speaker.chunks(request, frames, WHOLE)
     (chunk,) = WHOLE.ramp(len(frames))
     before = load_before_generator_pass(tmp_path)
-    expected = before.run([StageInput(request, frames=frames, chunk=chunk)])[0].values
+    expected = host_array(before.run([StageInput(request, frames, chunk)])[0].values)
     assert difference_db(sound, expected.astype(np.float32)) < -9
 
 

@@ -1,0 +1,142 @@
+"""Stages of the test model, which wait for their costs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from realtime_tts.engine.models.tone.sound import FrameMaker, answer, decode, frame_count, loudness_of, words
+from realtime_tts.engine.stage import Payload, StageInput, StageOutput, host_array
+
+TOKEN_CHARACTERS = 4
+"""Characters that the Thinker writes in a step: about a token of a language model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToneCosts:
+    """Seconds that a step takes: Talker `a0 + b0·rows + prefill·new rows`, Code2Wav `a1 + b1·Σ (frames + context)`."""
+
+    a0_s: float = 0.0
+    b0_s: float = 0.0
+    prefill_s: float = 0.0
+    a1_s: float = 0.0
+    b1_s: float = 0.0
+    context_frames: int = 0
+    """Frames that Code2Wav decodes again before each chunk; paid for, though this one needs none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkerCosts:
+    """Seconds that a step of the Thinker takes: `base + per_row·rows + prefill·new rows`."""
+
+    base_s: float = 0.0
+    per_row_s: float = 0.0
+    prefill_s: float = 0.0
+
+
+class Thinker:
+    """Answers a text, a token a step for each row; its values are characters, as code points (n,)."""
+
+    def __init__(self, costs: ThinkerCosts, wait_s: Callable[[float], None]) -> None:
+        self.slots: dict[str, int] = {}
+        """Characters written, by request."""
+        self._costs = costs
+        self._wait_s = wait_s
+
+    def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
+        new = sum(row.request.request_id not in self.slots for row in batch)
+        self._wait_s(self._costs.base_s + self._costs.per_row_s * len(batch) + self._costs.prefill_s * new)
+        return [self._step(row) for row in batch]
+
+    def release(self, request_id: str) -> None:
+        self.slots.pop(request_id, None)  # absent where `run` raised before this row
+
+    def _step(self, row: StageInput) -> StageOutput:
+        start = self.slots.setdefault(row.request.request_id, 0)
+        if not row.request.text_complete:
+            return StageOutput(_code_points(""), starved=True)
+        whole = answer(row.request.text)
+        end = self.slots[row.request.request_id] = min(start + TOKEN_CHARACTERS, len(whole))
+        text = whole[start:end]
+        return StageOutput(_code_points(text), finished=end == len(whole), text=text)
+
+
+def _code_points(text: str) -> Payload:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+
+def _text(code_points: Payload) -> str:
+    return host_array(code_points).tobytes().decode("utf-32-le", "surrogatepass")
+
+
+@dataclass(slots=True)
+class _Row:
+    frames: FrameMaker
+    text: str = ""
+    words_given: bool = False
+
+
+class Talker:
+    """A codec frame a step for each row, of the request's text or of what the Thinker writes."""
+
+    def __init__(self, costs: ToneCosts, wait_s: Callable[[float], None], *, after_thinker: bool) -> None:
+        self.slots: dict[str, _Row] = {}
+        self._costs = costs
+        self._wait_s = wait_s
+        self._after_thinker = after_thinker
+
+    def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
+        new = sum(row.request.request_id not in self.slots for row in batch)
+        self._wait_s(self._costs.a0_s + self._costs.b0_s * len(batch) + self._costs.prefill_s * new)
+        return [self._step(row) for row in batch]
+
+    def release(self, request_id: str) -> None:
+        self.slots.pop(request_id, None)  # absent where `run` raised before this row
+
+    def _step(self, given: StageInput) -> StageOutput:
+        request = given.request
+        row = self.slots.get(request.request_id)
+        if row is None:
+            row = self.slots[request.request_id] = _Row(FrameMaker(request.voice, request.speed))
+        complete = self._read(row, given)
+        if not complete and row.frames.needs_text(row.text):
+            return StageOutput(np.empty((0, 3), np.int64), starved=True)
+        new_words = words(request) if complete and not row.words_given and not self._after_thinker else ()
+        row.words_given |= complete
+        frame = row.frames.next(row.text)
+        finished = complete and row.frames.done == frame_count(row.text, request.speed)
+        return StageOutput(frame, finished=finished, words=new_words)
+
+    def _read(self, row: _Row, given: StageInput) -> bool:
+        """Takes in the new text; returns whether it is complete."""
+        if not self._after_thinker:
+            row.text = given.request.text
+            return given.request.text_complete
+        if given.values is not None:
+            row.text += _text(given.values)
+        return given.upstream_complete
+
+
+class Code2Wav:
+    """Decodes the frames of a chunk, and keeps each request's last loudness."""
+
+    def __init__(self, costs: ToneCosts, wait_s: Callable[[float], None]) -> None:
+        self.slots: dict[str, float] = {}
+        self._costs = costs
+        self._wait_s = wait_s
+
+    def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
+        frames = sum(len(row.values) for row in batch if row.values is not None)
+        self._wait_s(self._costs.a1_s + self._costs.b1_s * frames)
+        return [self._decode(row) for row in batch]
+
+    def release(self, request_id: str) -> None:
+        self.slots.pop(request_id, None)  # absent where `run` raised before this row
+
+    def _decode(self, row: StageInput) -> StageOutput:
+        assert row.chunk is not None, "the last stage always gets a chunk"
+        window = host_array(row.values).astype(np.int64, copy=False)
+        frames = window[row.chunk.start - row.chunk.context_start :][: row.chunk.frames]
+        samples = decode(frames, self.slots.get(row.request.request_id, 0.0))
+        self.slots[row.request.request_id] = loudness_of(frames)
+        return StageOutput(samples)

@@ -1,0 +1,48 @@
+"""The outputs do not depend on the layout of the weight in memory."""
+
+import itertools
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - its usual name
+
+from realtime_tts.engine.models.qwen3_tts.linear import GEMV_ROWS, PackedLinear
+
+
+def drawn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def test_outputs_are_the_product_with_the_weight() -> None:
+    shapes: list[tuple[int, ...]] = [(1,), (GEMV_ROWS,), (GEMV_ROWS + 1,), (9,), (1, 1), (3, 1), (2, 5), ()]
+    dtypes = [torch.float32, torch.float64, torch.bfloat16]
+    for shape, dtype, transposed in itertools.product(shapes, dtypes, (False, True)):
+        weight, x = drawn(24, 40, dtype=dtype), drawn(*shape, 40, seed=1, dtype=dtype)
+        found = PackedLinear(weight, keep_transposed=transposed)(x)
+        assert found.shape == (*shape, 24)
+        torch.testing.assert_close(found, F.linear(x, weight), rtol=0, atol=1e-5 if dtype is torch.float32 else 0)
+
+
+def test_a_row_does_not_depend_on_the_other_rows() -> None:
+    for transposed in (False, True):
+        linear, x = PackedLinear(drawn(24, 40), keep_transposed=transposed), drawn(6, 40, seed=1)
+        together = linear(x)
+        for row in range(len(x)):
+            torch.testing.assert_close(linear(x[row : row + 1])[0], together[row], rtol=0, atol=1e-5)
+
+
+def test_concatenated_weights_concatenate_their_outputs() -> None:
+    parts, x = [drawn(8, 16, seed=n) for n in range(3)], drawn(2, 16, seed=5)
+    torch.testing.assert_close(PackedLinear.concat(*parts)(x), torch.cat([x @ part.t() for part in parts], -1))
+
+
+def test_a_later_change_of_the_given_weight_has_no_effect() -> None:
+    weight, x = drawn(8, 16), drawn(1, 16, seed=1)
+    expected = F.linear(x, weight)
+    packed, both = PackedLinear(weight), PackedLinear(weight, keep_transposed=True)
+    weight.zero_()
+    for linear in (packed, both):
+        torch.testing.assert_close(linear(x), expected)
