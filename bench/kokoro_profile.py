@@ -1,12 +1,12 @@
-"""Where does the embedded voice's time go, what do settings change, and how many streams are carried?
+"""Profile of the embedded voice: time by operator and part, effect of settings and passes, streams at saturation.
 
     python -m bench.kokoro_profile
     python -m bench.kokoro_profile --streams
     python -m bench.kokoro_profile --json profile.json
 
-Three graphs of the same weights: `published`, the vocoder as exported; `steady`, the same with phase and norms as
-inputs (see steady); `rewritten`, what the server runs (see generator).  Every comparison alternates, and reads the
-median; ratios are to the first of a table.  Let nothing else run.
+Graphs of the same weights: `whole`, the exported model; `acoustic`, its first half; and its vocoder after each pass of
+onnx_rewrite: `exported`, `streaming_inputs`, `generator`, and `rewritten`, which the server runs.  Every comparison
+alternates and gives medians; ratios are to the first row of a table.  Let nothing else run.
 """
 
 import argparse
@@ -31,13 +31,16 @@ from bench.results import Bar, Bars, Result, Table, Value
 from bench.tables import table_text
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine.api import SynthesisRequest
-from realtime_tts.engine.models import kokoro
-from realtime_tts.engine.models.kokoro.cut import F0, NOISE, TEXT_FEATURES, cut_model, extract_vocoder, user_cache_dir
+from realtime_tts.engine.models.kokoro import loading as kokoro
+from realtime_tts.engine.models.kokoro.acoustic import text_inputs
 from realtime_tts.engine.models.kokoro.frames import SAMPLE_RATE_HZ, harmonic_phases, unpack_frames
-from realtime_tts.engine.models.kokoro.generator import SPANS
+from realtime_tts.engine.models.kokoro.onnx_rewrite.generator import SPANS, rewrite_generator
+from realtime_tts.engine.models.kokoro.onnx_rewrite.prepare_model import prepared_model, user_cache_dir
+from realtime_tts.engine.models.kokoro.onnx_rewrite.split_graph import F0, NOISE, TEXT_FEATURES, extract_vocoder
+from realtime_tts.engine.models.kokoro.onnx_rewrite.streaming_inputs import NORMS, PHASE, add_streaming_inputs
 from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
-from realtime_tts.engine.models.kokoro.steady import NORMS, PHASE, make_steady
 from realtime_tts.engine.models.kokoro.styles import Style, load_styles
+from realtime_tts.engine.models.kokoro.vocoder import generator_spans
 from realtime_tts.engine.models.kokoro.weights import find_weights
 from realtime_tts.engine.stage import Model, StageInput, host_array
 
@@ -96,7 +99,7 @@ SETTINGS = {
 }
 
 
-GRAPHS = ("whole", "front", "published", "steady", "rewritten")
+GRAPHS = ("whole", "acoustic", "exported", "streaming_inputs", "generator", "rewritten")
 
 
 def write_graphs(directory: Path, model_dir: Path | None) -> dict[str, Path]:
@@ -104,17 +107,19 @@ def write_graphs(directory: Path, model_dir: Path | None) -> dict[str, Path]:
     weights = find_weights(model_dir)
     graphs = {name: directory / f"{name}.onnx" for name in GRAPHS}
     weights.write_to(graphs["whole"])
-    vocoder = extract_vocoder(graphs["whole"], graphs["published"])
-    make_steady(vocoder)
-    onnx.save(vocoder, graphs["steady"])
-    with cut_model(weights, user_cache_dir(), print) as halves:
-        graphs["front"].write_bytes(halves.front.read_bytes())
-        graphs["rewritten"].write_bytes(halves.vocoder.read_bytes())
+    vocoder = extract_vocoder(graphs["whole"], graphs["exported"])
+    add_streaming_inputs(vocoder)
+    onnx.save(vocoder, graphs["streaming_inputs"])
+    rewrite_generator(vocoder)
+    onnx.save(vocoder, graphs["generator"])
+    with prepared_model(weights, user_cache_dir(), print) as prepared:
+        graphs["acoustic"].write_bytes(prepared.acoustic.read_bytes())
+        graphs["rewritten"].write_bytes(prepared.vocoder.read_bytes())
     return graphs
 
 
 def vocoder_feed(frames: Array, style: Style) -> Feed:
-    """All of these frames, for any of the three vocoders."""
+    """All of these frames, for any of the vocoders."""
     features, f0, noise = unpack_frames(frames)
     row = int(frames[0, -1]) % 512
     feed: Feed = {TEXT_FEATURES: features, F0: f0, NOISE: noise, "style": style.row(row)}
@@ -122,11 +127,10 @@ def vocoder_feed(frames: Array, style: Style) -> Feed:
     return feed | {SPANS: np.array([0, len(frames)] * 2, dtype=np.int64)}
 
 
-def front_feed(text: str, style: Style) -> Feed:
-    """For the front, and for the undivided model."""
+def text_feed(text: str, style: Style) -> Feed:
+    """For the acoustic graph and the whole model."""
     (piece,) = Pronouncer().read(text, ())
-    tokens = np.array([[0, *piece.tokens, 0]], dtype=np.int64)
-    return {"tokens": tokens, "style": style.row(len(piece.tokens) - 1), "speed": np.ones(1, dtype=np.float32)}
+    return text_inputs(piece.tokens, style)
 
 
 def only_inputs(session: Any, feed: Feed) -> Feed:
@@ -184,7 +188,7 @@ def part_of(node: str) -> str:
 
 
 _PARTS = {
-    "/encoder/": "front",
+    "/encoder/": "acoustic",
     "noise_res": "blocks of the harmonics",
     "resblocks": "blocks of the sound",
     "noise_convs": "source",
@@ -198,12 +202,12 @@ _PARTS = {
     "decoder/encode": "decoder",
     "decoder/decode": "decoder",
     "asr_res": "decoder",
-    "products": "decoder",
+    "conv_to_matmul": "decoder",
 }
 
 
 def profile_tables(graphs: dict[str, Path], feed: Feed, rounds: int) -> Iterator[Table]:
-    for name in ("front", "steady", "rewritten"):
+    for name in ("acoustic", "streaming_inputs", "rewritten"):
         operators, parts = profile(graphs[name], feed, rounds)
         total_ms = operators.total()
         for title, spent in (("operators", operators), ("parts", parts)):
@@ -232,12 +236,22 @@ def windows_table(graphs: dict[str, Path], frames: Array, style: Style, rounds: 
     """Time per frame in windows of several lengths, in alternation."""
     ways: dict[str, Callable[[], object]] = {}
     counts = {}
-    sessions = {name: Settings().load(graphs[name]) for name in ("steady", "rewritten")}
+    sessions = {name: Settings().load(graphs[name]) for name in GRAPHS[2:]}
     for window in (frames[:count] for count in WINDOW_FRAMES if count <= len(frames)):
         for name, session in sessions.items():
             way = f"{name}, {len(window)} frames"
             ways[way], counts[way] = _runner(session, vocoder_feed(window, style)), len(window)
     return comparison("Windows, one thread", alternate(ways, rounds, clock), counts)
+
+
+def context_table(path: Path, frames: Array, style: Style, rounds: int, clock: Clock) -> Table:
+    """A chunk with its context: all of it decoded by every layer, and by each layer only what it uses (SPANS)."""
+    chunk = kokoro.CHUNK_PLAN.chunk(decoded=8, frames=min(12, len(frames) - 8), available=len(frames), complete=True)
+    session, feed = Settings().load(path), vocoder_feed(frames[: chunk.context_end], style)
+    spans = generator_spans(chunk.start, chunk.end, chunk.context_end)
+    ways = {"all context": _runner(session, feed), "spans": _runner(session, feed | {SPANS: spans})}
+    title = f"Chunk of {chunk.frames} frames with context, rewritten, one thread"
+    return comparison(title, alternate(ways, rounds, clock), dict.fromkeys(ways, chunk.frames))
 
 
 def _runner(session: Any, feed: Feed) -> Callable[[], object]:
@@ -253,7 +267,7 @@ class Streams:
     """At saturation, one sentence after the other: seconds of audio per second, which is the number of streams."""
 
     whole: float
-    """By the undivided published graph."""
+    """By the undivided exported graph."""
     streamed: float
     """By both stages, in the server's chunks.  Counts the same audio: also the silence trimmed from its start."""
     ratio: float
@@ -262,7 +276,7 @@ class Streams:
 
 
 def measure_streams(whole: Any, model: Model, texts: Sequence[str], rounds: int, clock: Clock) -> Streams:
-    feeds = [front_feed(text, load_styles()[VOICE]) for text in texts]
+    feeds = [text_feed(text, load_styles()[VOICE]) for text in texts]
     samples = 0
     first_s: list[float] = []
 
@@ -288,7 +302,7 @@ def measure_streams(whole: Any, model: Model, texts: Sequence[str], rounds: int,
 def streams_table(measured: Streams) -> Table:
     first_ms, ratio = round(measured.first_audio_ms), round(measured.ratio, 2)
     rows = (
-        ("whole sentences, published graph", round(measured.whole, 2), None, 1.0),
+        ("whole sentences, exported graph", round(measured.whole, 2), None, 1.0),
         ("streamed, as the server", round(measured.streamed, 2), first_ms, ratio),
     )
     return Table("Streams at saturation", ("", "realtime streams", "first audio, ms", "ratio"), rows)
@@ -321,11 +335,12 @@ def measure(args: argparse.Namespace, clock: Clock) -> Iterator[Table]:
         if not args.streams:
             frames = make_frames(model, texts[0])
             window = frames[: args.frames]
-            feed = vocoder_feed(window, style) | front_feed(texts[0], style)
+            feed = vocoder_feed(window, style) | text_feed(texts[0], style)
             yield from profile_tables(graphs, feed, args.rounds)
             names = list(SETTINGS)[: 2 if args.smoke else None]
             yield settings_table(graphs["rewritten"], names, feed, len(window), args.rounds, clock)
             yield windows_table(graphs, window if args.smoke else frames, style, args.rounds, clock)
+            yield context_table(graphs["rewritten"], frames, style, args.rounds, clock)
         whole = Settings(threads=args.threads).load(graphs["whole"])
         yield streams_table(measure_streams(whole, model, texts, args.rounds, clock))
 

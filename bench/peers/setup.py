@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from realtime_tts.engine.models.kokoro.cut import user_cache_dir
+from realtime_tts.engine.models.kokoro.onnx_rewrite.prepare_model import user_cache_dir
 from realtime_tts.engine.models.kokoro.styles import load_styles
 from realtime_tts.engine.models.kokoro.weights import find_weights
 

@@ -10,10 +10,8 @@ computing several at once on the same cores would only delay all of them.
 
 import argparse
 import asyncio
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -34,26 +32,20 @@ Speak = Callable[[str], Samples]
 
 
 def kokoro_voice(voice: str, threads: int) -> Speak:
+    from realtime_tts.engine.models.kokoro.acoustic import text_inputs
     from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
-    from realtime_tts.engine.models.kokoro.sessions import load_session
     from realtime_tts.engine.models.kokoro.styles import load_styles
+    from realtime_tts.engine.models.kokoro.unmodified import load_unmodified
     from realtime_tts.engine.models.kokoro.weights import find_weights
 
     style, read = load_styles()[voice], Pronouncer().read
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "model.onnx"
-        find_weights().write_to(path)
-        session = load_session(path, threads=threads)
+    session = load_unmodified(find_weights(), threads=threads)
 
     def speak(text: str) -> Samples:
         parts = [np.zeros(0, np.float32)]
         for piece in read(text):
-            feed = {
-                "tokens": np.array([[0, *piece.tokens, 0]], np.int64),
-                "style": style.row(len(piece.tokens) - 1),
-                "speed": np.ones(1, np.float32),
-            }
-            parts.append(without_leading_silence(session.run(None, feed)[0].reshape(-1)))
+            (samples,) = session.run(None, text_inputs(piece.tokens, style))
+            parts.append(without_leading_silence(samples.reshape(-1)))
         return np.concatenate(parts)
 
     return speak

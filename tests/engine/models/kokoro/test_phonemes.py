@@ -1,4 +1,4 @@
-"""Ordinary English loses no sound on its way to the model, and no length of text is cut short."""
+"""Tests of the conversion to phonemes: no sound of ordinary English is lost, and text of any length is kept."""
 
 import re
 
@@ -14,6 +14,7 @@ from realtime_tts.engine.models.kokoro.phonemes import (
 )
 from realtime_tts.text.english.normalizer import normalize
 from realtime_tts.text.offsets import AlignedText
+from tests.engine.models.kokoro.conftest import real_voice
 
 ORDINARY = [
     "Hello there, how can I help you today?",
@@ -26,48 +27,41 @@ ORDINARY = [
 ]
 
 
-@pytest.fixture(scope="module")
-def pronouncer() -> Pronouncer:
-    return Pronouncer()
-
-
+@settings(max_examples=50)
 @given(st.text(alphabet="aˈn .,;—", max_size=3000), st.integers(1, 510))
-def test_pieces_joined_are_the_whole_and_none_is_too_long(phonemes: str, limit: int) -> None:
+def test_concatenated_pieces_are_the_whole_and_none_is_too_long(phonemes: str, limit: int) -> None:
     pieces = split_phonemes(AlignedText.of(phonemes), limit)
     assert "".join(piece.text for piece in pieces) == phonemes
     assert [origin for piece in pieces for origin in piece.sources] == list(range(len(phonemes)))
     assert all(1 <= len(piece.text) <= limit for piece in pieces)
 
 
-@pytest.mark.parametrize(
-    ("text", "first"),
-    [
+def test_pieces_end_at_the_best_boundary() -> None:
+    for text, first in (
         ("aaaaa. aa, aa aaaa", "aaaaa."),
         ("aaaaaa, aa aaaa", "aaaaaa,"),
         ("aaaaaa aaaaaaa", "aaaaaa "),
         ("aaaaaaaaaaaaaa", "aaaaaaaaaa"),
         ("a. aaaaa aaaaaaa", "a. aaaaa "),
-    ],
-)
-def test_pieces_end_at_the_best_place(text: str, first: str) -> None:
-    assert split_phonemes(AlignedText.of(text), 10)[0].text == first
+    ):
+        assert split_phonemes(AlignedText.of(text), 10)[0].text == first, text
 
 
-@pytest.mark.model
-@pytest.mark.parametrize("text", ORDINARY)
-def test_ordinary_text_loses_no_symbol(pronouncer: Pronouncer, text: str) -> None:
-    symbols = pronouncer.transcribe(text).text
-    assert set(symbols) <= load_vocabulary().keys()
-    assert len(symbols) > 10
+@real_voice
+def test_ordinary_text_loses_no_symbol(pronouncer: Pronouncer) -> None:
+    for text in ORDINARY:
+        symbols = pronouncer.transcribe(text).text
+        assert set(symbols) <= load_vocabulary().keys(), text
+        assert len(symbols) > 10, text
 
 
-@pytest.mark.model
-@pytest.mark.parametrize("text", ["", " ", "...", "😀", "你好", "\ud800", "—", "'", '""', "?!"])
-def test_text_without_a_sound_has_no_pieces(pronouncer: Pronouncer, text: str) -> None:
-    assert pronouncer.read(text) == []
+@real_voice
+def test_text_without_a_sound_has_no_pieces(pronouncer: Pronouncer) -> None:
+    for text in ("", " ", "...", "😀", "你好", "\ud800", "—", "'", '""', "?!"):
+        assert pronouncer.read(text) == [], ascii(text)
 
 
-@pytest.mark.model
+@real_voice
 def test_pieces_are_tokens_that_the_model_knows(pronouncer: Pronouncer) -> None:
     pieces = pronouncer.read("This goes on and on. " * 60)
     tokens = set(load_vocabulary().values())
@@ -76,29 +70,30 @@ def test_pieces_are_tokens_that_the_model_knows(pronouncer: Pronouncer) -> None:
     assert all(len(piece.tokens) == len(piece.phonemes.text) for piece in pieces)
 
 
-@pytest.mark.model
-@settings(deadline=None, max_examples=60)  # a guess at an unknown word takes 50 ms
-@given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("aA1 .'-_@#$%\"()é—")), max_size=40))
-def test_any_text_is_transcribed_as_the_dictionary_does_with_origins_in_order(text: str) -> None:
-    PRONOUNCER.read(text)
-    phonemes = PRONOUNCER.transcribe(text)
-    assert phonemes.text == PRONOUNCER._g2p(normalize(AlignedText.of(text)).text)[0].strip()
+@pytest.mark.slow
+@real_voice
+@settings(max_examples=60)  # the pronunciation of an unknown word takes 50 ms
+@given(text=st.text(alphabet=st.one_of(st.characters(), st.sampled_from("aA1 .'-_@#$%\"()é—")), max_size=40))
+def test_any_text_is_transcribed_like_the_dictionary_with_ordered_origins(pronouncer: Pronouncer, text: str) -> None:
+    pronouncer.read(text)
+    phonemes = pronouncer.transcribe(text)
+    assert phonemes.text == pronouncer._g2p(normalize(AlignedText.of(text)).text)[0].strip()
     assert phonemes.sources == sorted(phonemes.sources)
     assert all(0 <= origin < len(text) for origin in phonemes.sources)
 
 
-@pytest.mark.model
-def test_each_phoneme_stands_for_letters_of_its_word(pronouncer: Pronouncer) -> None:
+@real_voice
+def test_the_origin_of_each_phoneme_is_in_its_word(pronouncer: Pronouncer) -> None:
     text = "“Hello,” she said: don't well-known a'-b (quietly) — and left; why? Zyxqwv, NASA's café."
     phonemes = pronouncer.transcribe(text)
     starts = [match.start() for match in re.finditer(r"\S+", text)]
     assert [phonemes.sources[match.start()] for match in re.finditer(r"\S+", phonemes.text)] == starts
 
 
-@pytest.mark.model
-@pytest.mark.parametrize(
-    ("text", "own", "symbols"),
-    [
+@real_voice
+def test_words_are_pronounced_as_the_request_says(pronouncer: Pronouncer) -> None:
+    before = len(pronouncer._g2p.lexicon.golds)
+    cases: tuple[tuple[str, dict[str, str], str], ...] = (
         ("Dr. Nguyen, hello!", {"Nguyen": "wɪn"}, "dˈɑktəɹ wɪn, həlˈO!"),
         ("Nguyen's dog", {"Nguyen": "ˈwɪn"}, "ˈwɪnz dˈɔɡ"),
         ("the Anders way", {"Anders": "ˈɑndəs"}, "ði ˈɑndəs wˈA"),
@@ -109,33 +104,27 @@ def test_each_phoneme_stands_for_letters_of_its_word(pronouncer: Pronouncer) -> 
         ("cat", {"Cat": "dɔg", "": "a", "dog": "kæt"}, "kˈæt"),
         ("cat", {"cat": "."}, "kˈæt"),
         ("Łódź", {"Łódź": "wutʃ"}, "wuʧ"),
-    ],
-)
-def test_words_are_spoken_as_the_request_says(
-    pronouncer: Pronouncer, text: str, own: dict[str, str], symbols: str
-) -> None:
-    before = len(pronouncer._g2p.lexicon.golds)
-    assert pronouncer.transcribe(text, tuple(own.items())).text == symbols
-    assert len(pronouncer._g2p.lexicon.golds) == before
+    )
+    for text, own, symbols in cases:
+        assert pronouncer.transcribe(text, tuple(own.items())).text == symbols, text
+        assert len(pronouncer._g2p.lexicon.golds) == before, text
 
 
-@pytest.mark.model
-def test_each_of_many_words_has_its_own_sound(pronouncer: Pronouncer) -> None:
+@real_voice
+def test_each_of_many_words_has_its_own_pronunciation(pronouncer: Pronouncer) -> None:
     own = [(f"word{number}x", "ba" * (number % 7 + 1)) for number in range(120)]
-    said = pronouncer.transcribe(" ".join(word for word, _ in own), own).text
-    assert said.split() == [ipa for _, ipa in own]
+    phonemes = pronouncer.transcribe(" ".join(word for word, _ in own), own).text
+    assert phonemes.split() == [ipa for _, ipa in own]
 
 
-@pytest.mark.model
-@settings(deadline=None, max_examples=60)
+@pytest.mark.slow
+@real_voice
+@settings(max_examples=60)
 @given(
-    st.text("aB1-. '😀", max_size=20),
-    st.lists(st.tuples(st.text("aB1-. '😀(", max_size=3), st.text(max_size=4)), max_size=4),
+    text=st.text("aB1-. '😀", max_size=20),
+    own=st.lists(st.tuples(st.text("aB1-. '😀(", max_size=3), st.text(max_size=4)), max_size=4),
 )
-def test_no_pronunciation_fails(text: str, own: list[tuple[str, str]]) -> None:
-    phonemes = PRONOUNCER.transcribe(text, own)
+def test_no_pronunciation_fails(pronouncer: Pronouncer, text: str, own: list[tuple[str, str]]) -> None:
+    phonemes = pronouncer.transcribe(text, own)
     assert phonemes.sources == sorted(phonemes.sources)
-    PRONOUNCER.read(text, own)
-
-
-PRONOUNCER = Pronouncer()
+    pronouncer.read(text, own)

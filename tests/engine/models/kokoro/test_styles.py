@@ -1,4 +1,4 @@
-"""The packed voices are all there, unaltered, and of the shape that the model takes."""
+"""Tests of the packed voices: complete, unaltered, and of the shapes that the model expects."""
 
 import shutil
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from realtime_tts.engine.models.kokoro.steady import NORM_CHANNELS
+from realtime_tts.engine.models.kokoro.onnx_rewrite.streaming_inputs import NORM_CHANNELS
 from realtime_tts.engine.models.kokoro.styles import (
     CHECKSUMS_NAME,
     STYLE_ROWS,
@@ -15,6 +15,7 @@ from realtime_tts.engine.models.kokoro.styles import (
     is_english,
     load_styles,
     pack_style,
+    style_row,
     unpack_style,
     voices_of,
 )
@@ -42,7 +43,7 @@ def test_all_28_english_voices_load() -> None:
         assert np.isfinite(style.norms).all()
 
 
-def test_a_voice_speaks_the_language_that_its_name_tells() -> None:
+def test_the_name_of_a_voice_gives_its_language() -> None:
     languages = {voice.name: voice.language for voice in voices_of(load_styles())}
     assert languages["af_heart"] == languages["am_michael"] == "en-US"
     assert languages["bf_emma"] == languages["bm_george"] == "en-GB"
@@ -54,7 +55,7 @@ def test_only_english_voices_are_packed() -> None:
 
 
 def test_the_longest_piece_has_a_style() -> None:
-    row = load_styles()["af_heart"].row(STYLE_ROWS - 1)
+    row = load_styles()["af_heart"].row(style_row(STYLE_ROWS))
     assert row.shape == (1, STYLE_WIDTH)
     assert row.dtype == np.float32
 

@@ -1,17 +1,17 @@
-"""Chunks join without a gap, an overlap or a click, and what one request leaves behind is freed."""
+"""Tests of the vocoder stage: chunks join without a gap, an overlap or a click, and a request's state is freed."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realtime_tts.engine.api import SynthesisRequest
-from realtime_tts.engine.models.kokoro.cut import TEXT_FEATURES
 from realtime_tts.engine.models.kokoro.frames import pack_frames
-from realtime_tts.engine.models.kokoro.generator import SPANS
+from realtime_tts.engine.models.kokoro.onnx_rewrite.generator import SPANS
+from realtime_tts.engine.models.kokoro.onnx_rewrite.split_graph import TEXT_FEATURES
 from realtime_tts.engine.models.kokoro.styles import load_styles
 from realtime_tts.engine.models.kokoro.vocoder import VocoderStage
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
@@ -23,17 +23,17 @@ Array = npt.NDArray[np.float32]
 
 
 class FakeSession:
-    """Every frame becomes 600 samples of its first feature, so that the sound tells where it came from."""
+    """Every frame becomes 600 samples of its first feature, so that a sample identifies its frame."""
 
     def __init__(self) -> None:
         self.windows: list[int] = []
         self.spans: list[list[int]] = []
 
-    def run(self, outputs: list[str], feed: dict[str, Array]) -> list[Array]:
-        features = feed[TEXT_FEATURES]
-        start, end = feed[SPANS][2:].tolist()
+    def run(self, outputs: list[str], inputs: dict[str, Array]) -> list[Array]:
+        features = inputs[TEXT_FEATURES]
+        start, end = inputs[SPANS][2:].tolist()
         self.windows.append(features.shape[2])
-        self.spans.append(feed[SPANS].tolist())
+        self.spans.append(inputs[SPANS].tolist())
         return [np.repeat(features[0, 0, start:end], 600)]
 
 
@@ -63,6 +63,7 @@ plans = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(plans, st.lists(st.integers(1, 15), min_size=1, max_size=4))
 def test_any_chunks_of_any_pieces_give_every_frame_once_in_order(plan: ChunkPlan, pieces: list[int]) -> None:
     starts = np.cumsum([0, *pieces])[:-1]
@@ -75,7 +76,7 @@ def test_any_chunks_of_any_pieces_give_every_frame_once_in_order(plan: ChunkPlan
     assert max(session.windows) <= max(pieces)  # no window holds two pieces
 
 
-def test_each_part_is_given_what_it_can_hear_and_no_frame_beyond_the_window() -> None:
+def test_each_part_gets_the_context_that_it_uses_and_no_frame_beyond_the_window() -> None:
     session = FakeSession()
     stream(
         VocoderStage(session, STYLES), ramp(30), ChunkPlan(sizes=(10,), left_context_frames=8, right_context_frames=2)
@@ -84,7 +85,7 @@ def test_each_part_is_given_what_it_can_hear_and_no_frame_beyond_the_window() ->
     assert session.spans == [[0, 12, 0, 11], [5, 20, 7, 19], [5, 18, 7, 18]]
 
 
-def test_the_next_chunk_fades_in_from_what_the_last_one_foresaw() -> None:
+def test_a_chunk_is_cross_faded_with_the_tail_of_the_one_before() -> None:
     stage = VocoderStage(FakeSession(), STYLES)
     plan = ChunkPlan(sizes=(2,), right_context_frames=1)
     request = SynthesisRequest("r", "s", "", "af_heart")
@@ -97,7 +98,7 @@ def test_the_next_chunk_fades_in_from_what_the_last_one_foresaw() -> None:
     assert np.abs(np.diff(joined.astype(np.float64))).max() < 0.05
 
 
-def test_silence_at_a_chunks_ends_is_not_decoded() -> None:
+def test_silence_at_both_ends_of_a_chunk_is_not_decoded() -> None:
     session = FakeSession()
     frames = ramp(20, first=100, silent=[*range(5), *range(12, 20)])
     plan = ChunkPlan(sizes=(15, 5), left_context_frames=8, right_context_frames=5)
@@ -108,7 +109,7 @@ def test_silence_at_a_chunks_ends_is_not_decoded() -> None:
         for chunk in plan.ramp(len(frames))
     ]
     sound = np.concatenate([host_array(output.values) for output in outputs])
-    # A silent frame beside one that is not is decoded, and one more is seen on either side: [4, 13).
+    # A silent frame next to one that is not is decoded, and one more on each side is context: [4, 13).
     assert session.spans == [[1, 16, 3, 14]]
     assert [output.skipped_frames for output in outputs] == [6, 5]
     expected = np.repeat(np.where((np.arange(20) >= 4) & (np.arange(20) < 13), (100 + np.arange(20)) / 1000, 0), 600)
@@ -127,7 +128,7 @@ def test_a_chunk_of_silence_follows_sound_without_a_click() -> None:
     assert not sound[4 * 600 + 240 :].any()
 
 
-def test_sound_that_is_not_a_number_fails_the_request_alone() -> None:
+def test_sound_that_is_not_finite_fails_only_its_request() -> None:
     frames = ramp(2)
     frames[0, 0] = np.nan
     (chunk,) = ChunkPlan(sizes=(2,)).ramp(2)

@@ -1,4 +1,4 @@
-"""Loads one half of the model into onnxruntime, with the settings that suit a server which shares its cores."""
+"""onnxruntime sessions, with settings for a server that shares its cores."""
 
 import ctypes
 from pathlib import Path
@@ -14,13 +14,14 @@ def load_session(path: Path, *, threads: int) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    # Threads spin for a moment while one step follows another, and never between runs, where the two halves' pools
-    # would fight for the cores.  Side by side, medians of 8: the front 138 ms against 155 without, a chunk of 12 frames
-    # 162 against 170, one of 40 394 against 411, for 2% more processor time; spinning longer, 5% more and no quicker.
+    # Threads spin for a moment between the operators of a run, and never between runs, where the pools of the two
+    # graphs would compete for the cores.  Alternating, medians of 8: the acoustic graph 138 ms against 155 without, a
+    # chunk of 12 frames 162 against 170, one of 40 394 against 411, for 2% more CPU time; spinning longer costs 5% more
+    # and is no faster.
     options.add_session_config_entry("session.intra_op.allow_spinning", "1")
     options.add_session_config_entry("session.intra_op.spin_duration_us", "100")
     options.add_session_config_entry("session.force_spinning_stop", "1")
-    # Every length has its own memory pattern and none is used twice: 351 MB against 410 after 40 varied sentences.
+    # Every length has its own memory pattern and none is reused: 351 MB against 410 after 40 varied sentences.
     options.enable_mem_pattern = False
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -28,10 +29,10 @@ def load_session(path: Path, *, threads: int) -> Any:
         raise ModelNotUsable(f"onnxruntime cannot load {path.name}: {error}") from error
 
 
-def give_back_memory() -> None:
-    """Returns to the system what only loading needed: 818 MB against 459, which glibc would keep.
+def return_free_memory() -> None:
+    """Returns to the system the memory that only loading needed and glibc keeps: 459 MB resident instead of 818.
 
-    Where the C library is another, nothing happens.
+    Does nothing with another C library.
     """
     try:
         ctypes.CDLL("libc.so.6").malloc_trim(0)

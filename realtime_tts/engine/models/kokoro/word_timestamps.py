@@ -1,4 +1,4 @@
-"""When is each word heard?  The model decides how long every phoneme lasts; this adds them up to the words' times."""
+"""Word timestamps: start and end of every word in the sound, from the model's duration of each phoneme."""
 
 import re
 from bisect import bisect_right
@@ -12,11 +12,11 @@ from realtime_tts.engine.models.kokoro.phonemes import PAUSES, Piece
 _WORD = re.compile(r"\S+")
 
 
-class WordClock:
-    """The times of one request's words, which its text parts by spaces.
+class WordTimestamps:
+    """The times of one request's words, which are separated by whitespace in its text.
 
-    A word is known once the piece that ends it is read.  One without a sound (a picture, a dash) has the time of its
-    pause, or none where the word before it ends.
+    A word's times are known once the piece that ends it is computed.  A word without a sound (a picture, a dash) has
+    the time of its pause, or no duration at the end of the word before it.
     """
 
     def __init__(self, text: str, pieces: Sequence[Piece]) -> None:
@@ -24,17 +24,17 @@ class WordClock:
         self._ends = [end for _, end in self._spans]
         self._words_in = [[self._word_at(origin) for origin in piece.phonemes.sources] for piece in pieces]
         self._pieces = pieces
-        self._heard: dict[int, tuple[float, float]] = {}
-        self._paused: dict[int, tuple[float, float]] = {}
+        self._sounds: dict[int, tuple[float, float]] = {}
+        self._pauses: dict[int, tuple[float, float]] = {}
         self._piece = 0
-        self._told = 0
-        self._told_until = 0.0
+        self._known_words = 0
+        self._known_until = 0.0
         self._frames = 0
 
-    def read(self, durations: Sequence[int], frames: int) -> tuple[Word, ...]:
+    def add_piece(self, durations: Sequence[int], frames: int) -> tuple[Word, ...]:
         """The words that the next piece completes.
 
-        `durations` are frames for each of its phonemes and the pads around them; `frames` is how many it has left
+        `durations` are the frames of each of its phonemes and of the pads around them; `frames` is how many it has
         without its leading silence.
         """
         skipped = sum(durations) - frames
@@ -42,36 +42,36 @@ class WordClock:
         words, symbols = self._words_in[self._piece], self._pieces[self._piece].phonemes.text
         for word, symbol, (start, end) in zip(words, symbols, _spans(symbols, edges), strict=True):
             if symbol != " ":
-                times = self._paused if symbol in PAUSES else self._heard
+                times = self._pauses if symbol in PAUSES else self._sounds
                 times[word] = (times.get(word, (self._frames + start,))[0], self._frames + end)
         self._frames += frames
         self._piece += 1
         following = self._words_in[self._piece : self._piece + 1]
-        return self._tell(following[0][0] if following else len(self._spans))
+        return self._words_before(following[0][0] if following else len(self._spans))
 
     def _word_at(self, origin: int) -> int:
-        """The word of that character; a space's is the next one."""
+        """The word of that character; for a space, the word after it."""
         return min(bisect_right(self._ends, origin), len(self._ends) - 1)
 
-    def _tell(self, until: int) -> tuple[Word, ...]:
+    def _words_before(self, until: int) -> tuple[Word, ...]:
         known = []
-        while self._told < until:
-            start, end = self._time_of(self._told)
-            known.append(Word(*self._spans[self._told], _seconds(start), _seconds(end)))
-            self._told, self._told_until = self._told + 1, end
+        while self._known_words < until:
+            start, end = self._time_of(self._known_words)
+            known.append(Word(*self._spans[self._known_words], _seconds(start), _seconds(end)))
+            self._known_words, self._known_until = self._known_words + 1, end
         return tuple(known)
 
     def _time_of(self, word: int) -> tuple[float, float]:
-        nothing = (self._told_until, self._told_until)
-        return self._heard.get(word) or self._paused.get(word) or nothing
+        no_duration = (self._known_until, self._known_until)
+        return self._sounds.get(word) or self._pauses.get(word) or no_duration
 
 
 def _spans(symbols: str, edges: Sequence[int]) -> list[tuple[float, float]]:
-    """From where to where each symbol is heard.
+    """Start and end of each symbol in the sound, in frames.
 
-    A word is heard before its first symbol's turn comes: after a pause by 38 ms (median of 44 in two voices, by the
-    energy of the sound).  So words share the space between them, mostly two frames, and the first begins a frame early:
-    that leaves 5 ms.
+    A word's sound begins before the first frame of its first symbol: after a pause 38 ms before it (median of 44 in two
+    voices, by the energy of the sound).  So words share the space between them, mostly two frames, and the first word
+    begins a frame early, which leaves 5 ms.
     """
     joints = [float(edge) for edge in edges[: len(symbols) + 1]]
     joints[0] = max(0.0, joints[0] - 1)

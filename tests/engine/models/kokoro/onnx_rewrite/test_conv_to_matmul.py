@@ -1,4 +1,4 @@
-"""A convolution made a product gives the same integers, and what cannot be one is left alone."""
+"""Tests of the conversion of convolutions: the same integers, and no change where it does not apply."""
 
 from typing import Any
 
@@ -6,10 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
-import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from realtime_tts.engine.models.kokoro.products import multiply_convolutions
+from realtime_tts.engine.models.kokoro.onnx_rewrite.conv_to_matmul import convert_convolutions
 
 
 def convolution(taps: int, *, channels: int = 20, **attributes: Any) -> onnx.ModelProto:
@@ -37,30 +36,25 @@ def run(model: onnx.ModelProto, x: npt.NDArray[np.uint8]) -> npt.NDArray[np.int3
     return y
 
 
-@pytest.mark.parametrize("taps", [1, 3, 5])
-@pytest.mark.parametrize("rows", [1, 2, 30])
-def test_the_integers_are_the_same(taps: int, rows: int) -> None:
-    model = convolution(taps)
-    x = np.random.default_rng(rows).integers(0, 256, (1, 20, rows), dtype=np.uint8)
-    expected = run(model, x)
-    assert multiply_convolutions(model) == 1
-    assert not any(node.op_type == "ConvInteger" for node in model.graph.node)
-    assert "w" not in {constant.name for constant in model.graph.initializer}
-    np.testing.assert_array_equal(run(model, x), expected)
+def test_a_converted_convolution_computes_the_same_integers() -> None:
+    for taps in (1, 3, 5):
+        exported, converted = convolution(taps), convolution(taps)
+        assert convert_convolutions(converted) == 1
+        assert not any(node.op_type == "ConvInteger" for node in converted.graph.node)
+        assert "w" not in {constant.name for constant in converted.graph.initializer}
+        for rows in (1, 2, 30):
+            x = np.random.default_rng(rows).integers(0, 256, (1, 20, rows), dtype=np.uint8)
+            np.testing.assert_array_equal(run(converted, x), run(exported, x), f"{taps} taps, {rows} rows")
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        convolution(3, strides=[2]),
-        convolution(3, dilations=[3]),
-        convolution(3, pads=[0, 0]),
-        convolution(2),
-        convolution(3, channels=1),
-    ],
-    ids=["strided", "dilated", "shorter", "even", "narrow"],
-)
-def test_others_are_left_alone(model: onnx.ModelProto) -> None:
-    before = model.SerializeToString(deterministic=True)
-    assert multiply_convolutions(model) == 0
-    assert model.SerializeToString(deterministic=True) == before
+def test_other_convolutions_are_not_changed() -> None:
+    for reason, model in {
+        "strided": convolution(3, strides=[2]),
+        "dilated": convolution(3, dilations=[3]),
+        "shorter": convolution(3, pads=[0, 0]),
+        "even": convolution(2),
+        "narrow": convolution(3, channels=1),
+    }.items():
+        before = model.SerializeToString(deterministic=True)
+        assert convert_convolutions(model) == 0, reason
+        assert model.SerializeToString(deterministic=True) == before, reason
