@@ -19,7 +19,7 @@ PATIENCE_S = 30.0
 
 
 @dataclass
-class Heard:
+class ReceivedSentence:
     """One sentence as it came."""
 
     index: int
@@ -41,7 +41,7 @@ class Heard:
 
 @dataclass
 class Utterance:
-    sentences: list[Heard] = field(default_factory=list)
+    sentences: list[ReceivedSentence] = field(default_factory=list)
     errors: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[dict[str, Any]] = field(default_factory=list)
     done: dict[str, Any] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class BaseClient:
     async def config(self, **fields: Any) -> None:
         await self.send({"type": "session.config", **fields})
 
-    async def say(self, text: str, slicer: Slicer = all_at_once) -> None:
+    async def send_utterance(self, text: str, slicer: Slicer = all_at_once) -> None:
         """One utterance's worth of messages; nothing is read."""
         for piece in slicer(text):
             await self.send({"type": "input.text", "text": piece})
@@ -89,7 +89,7 @@ class BaseClient:
     async def utterance(self) -> Utterance:
         """Reads up to `session.done`, and checks everything on the way."""
         utterance = Utterance()
-        speaking: Heard | None = None
+        speaking: ReceivedSentence | None = None
         while True:
             frame = await self.socket.recv()
             if isinstance(frame, bytes):
@@ -101,7 +101,7 @@ class BaseClient:
             match message["type"]:
                 case "audio.start":
                     assert speaking is None, "a sentence began inside another"
-                    speaking = Heard(
+                    speaking = ReceivedSentence(
                         message["sentence_index"],
                         message["sentence_text"],
                         message["format"],
@@ -133,7 +133,7 @@ class BaseClient:
                     utterance.warnings.append(message)
 
     async def speak(self, text: str, slicer: Slicer = all_at_once) -> Utterance:
-        await self.say(text, slicer)
+        await self.send_utterance(text, slicer)
         return await self.utterance()
 
     async def next(self, kind: str) -> dict[str, Any]:

@@ -17,12 +17,12 @@ NEIGHBOUR_TEXT = "The neighbour speaks. And speaks again, at some length."
 
 
 @asynccontextmanager
-async def attacked(limits: SessionLimits | None = None, model: Model | None = None) -> AsyncIterator[str]:
+async def server_with_neighbour(limits: SessionLimits | None = None, model: Model | None = None) -> AsyncIterator[str]:
     """A server with a neighbour, whose audio must stay exact throughout; afterwards nothing may be left."""
     model = model or tone.build()
     async with tone_server(model, ServerLimits(session=limits or SessionLimits())) as (url, server):
         over = asyncio.Event()
-        neighbour = asyncio.create_task(speak_until(over, url))
+        neighbour = asyncio.create_task(speak_repeatedly_until(over, url))
         try:
             yield url
         finally:
@@ -33,7 +33,7 @@ async def attacked(limits: SessionLimits | None = None, model: Model | None = No
         await until(lambda: slots(model) == 0)
 
 
-async def speak_until(over: asyncio.Event, url: str) -> None:
+async def speak_repeatedly_until(over: asyncio.Event, url: str) -> None:
     async with base_client(url, **STREAM) as client:
         while True:
             last = over.is_set()  # so that one utterance lies wholly behind whatever happened

@@ -139,11 +139,11 @@ async def test_several_utterances_and_configs_on_one_connection(url: str) -> Non
 
 async def test_utterances_sent_ahead_of_the_audio_stay_apart_and_keep_their_configs(url: str) -> None:
     async with base_client(url, **STREAM) as client:
-        await client.say("First one. And more of it.")
+        await client.send_utterance("First one. And more of it.")
         await client.config(voice="tone_high")
-        await client.say("Second one.", word_by_word)
-        await client.say("")
-        await client.say("Fourth one.")
+        await client.send_utterance("Second one.", word_by_word)
+        await client.send_utterance("")
+        await client.send_utterance("Fourth one.")
         utterances = [await client.utterance() for _ in range(4)]
     assert [u.texts for u in utterances] == [["First one.", "And more of it."], ["Second one."], [], ["Fourth one."]]
     assert [u.done["utterance_index"] for u in utterances] == [0, 1, 2, 3]
@@ -212,7 +212,7 @@ async def test_thirty_two_sessions_at_once_are_exact_in_order_and_never_mixed() 
         texts = [[f"Session {number}, utterance {u}, sentence {s}." for s in range(3)] for u in range(2)]
         async with base_client(url, **STREAM | {"voice": voice}, speed=speed) as client:
             for sentences in texts:
-                await client.say(" ".join(sentences), slicers[number % 3])
+                await client.send_utterance(" ".join(sentences), slicers[number % 3])
             for sentences in texts:
                 utterance = await client.utterance()
                 assert utterance.texts == sentences
@@ -226,7 +226,7 @@ async def test_thirty_two_sessions_at_once_are_exact_in_order_and_never_mixed() 
 
 async def test_a_reader_of_uneven_pace_gets_every_byte(url: str) -> None:
     async with base_client(url, **STREAM | {"sample_rate": 48_000}, speed=0.5) as client:
-        await client.say(f"{TEXT} " * 3)
+        await client.send_utterance(f"{TEXT} " * 3)
         reader = Dawdler(client)
         utterance = await reader.utterance()
     assert len(utterance.sentences) == 12

@@ -31,12 +31,12 @@ def test_a_gap_within_a_sentence_is_told_as_an_underrun() -> None:
 def test_a_wait_for_the_client_s_text_is_starvation_and_no_underrun() -> None:
     harness = configured()
     harness.text("A first sentence. And ")
-    harness.speak(harness.submitted[0])
+    harness.complete(harness.submitted[0])
     harness.now_s = 30.0  # long after the first sentence was heard
     harness.text("a second. ")
     harness.client(DONE)
     harness.now_s = 30.25
-    harness.speak(harness.submitted[1])
+    harness.complete(harness.submitted[1])
     continuity = harness.of(SessionDone)[0].continuity
     assert (continuity.underrun_count, continuity.max_underrun_ms) == (0, 0.0)
     assert continuity.text_starvation_ms > 25_000
@@ -47,10 +47,10 @@ def test_a_wait_for_the_server_between_sentences_is_an_underrun() -> None:
     harness = configured()
     harness.text("A first sentence. And a second. ")
     harness.client(DONE)
-    harness.speak(harness.submitted[0])
+    harness.complete(harness.submitted[0])
     heard_s = harness.playout_end_s
     harness.now_s = heard_s + 0.5
-    harness.speak(harness.submitted[1])
+    harness.complete(harness.submitted[1])
     continuity = harness.of(SessionDone)[0].continuity
     assert continuity.max_underrun_ms == pytest.approx(500.0, abs=0.1)
 
@@ -62,8 +62,8 @@ def test_audible_time_adds_the_silence_that_the_sound_begins_with() -> None:
     (request,) = harness.submitted
     silence, sound = np.zeros(2400, np.float32), np.full(2400, 0.5, np.float32)
     harness.now_s = 0.1
-    harness.carry_out(harness.session.on_engine(AudioReady(request.request_id, silence), 0.1))
-    harness.carry_out(harness.session.on_engine(AudioReady(request.request_id, sound), 0.1))
+    harness.execute(harness.session.on_engine(AudioReady(request.request_id, silence), 0.1))
+    harness.execute(harness.session.on_engine(AudioReady(request.request_id, sound), 0.1))
     harness.finish(request)
     assert harness.of(AudioDone)[0].metrics.ttfp_ms == pytest.approx(100.0)
     assert harness.of(AudioDone)[0].metrics.ttfa_ms == pytest.approx(200.0)
@@ -74,7 +74,7 @@ def test_a_single_packet_has_no_continuity_to_speak_of() -> None:
     harness = configured()
     harness.text("Hello there. ")
     harness.client(DONE)
-    harness.speak_all()
+    harness.complete_all()
     assert harness.of(AudioDone)[0].metrics.continuity_ok is None
 
 
@@ -83,7 +83,7 @@ def test_a_sentence_that_comes_early_and_in_parts_is_no_gap_while_the_one_before
     harness.text("A first sentence that lasts for quite a while. And a second. ")
     harness.client(DONE)
     harness.now_s = 0.1
-    harness.speak(harness.submitted[0])
+    harness.complete(harness.submitted[0])
     heard_s = harness.playout_end_s
     harness.now_s = 0.2
     harness.audio(harness.submitted[1], slice(0, 1))
@@ -100,7 +100,7 @@ def test_an_utterance_sent_ahead_is_judged_by_when_it_is_heard() -> None:
     for text in ("A first utterance that lasts for quite a while.", "And a second one."):
         harness.text(text)
         harness.client(DONE)
-    harness.speak(harness.submitted[0])
+    harness.complete(harness.submitted[0])
     heard_s = harness.playout_end_s
     harness.audio(harness.submitted[1], slice(0, 1))
     harness.now_s = heard_s + 0.05

@@ -13,7 +13,7 @@ from realtime_tts.audio.decode import decode_audio
 from realtime_tts.audio.pcm import Float32
 from realtime_tts.audio.resample import StreamingResampler
 from tests.audio.speechlike import snr_db
-from tests.base_client import Heard, base_client, word_by_word
+from tests.base_client import ReceivedSentence, base_client, word_by_word
 from tests.fakes import spoken
 from tests.serving import tone_server
 
@@ -25,14 +25,14 @@ def resampled(rate_hz: int) -> Float32:
     return np.concatenate([resampler.push(spoken(TEXT)), resampler.flush()])
 
 
-def from_file(heard: Heard) -> Float32:
+def from_file(heard: ReceivedSentence) -> Float32:
     samples, rate_hz = decode_audio(heard.audio, max_bytes=10_000_000, max_s=60)  # libsndfile
     assert rate_hz == heard.sample_rate
     return samples
 
 
-def from_raw(subtype: str) -> Callable[[Heard], Float32]:
-    def decoded(heard: Heard) -> Float32:
+def from_raw(subtype: str) -> Callable[[ReceivedSentence], Float32]:
+    def decoded(heard: ReceivedSentence) -> Float32:
         raw = {"format": "RAW", "channels": 1, "samplerate": heard.sample_rate, "subtype": subtype}
         samples, _ = soundfile.read(io.BytesIO(heard.audio), dtype="float32", **raw)
         return np.asarray(samples, np.float32)
@@ -40,7 +40,7 @@ def from_raw(subtype: str) -> Callable[[Heard], Float32]:
     return decoded
 
 
-def from_packets(heard: Heard) -> Float32:
+def from_packets(heard: ReceivedSentence) -> Float32:
     decoder = opuslib_next.Decoder(heard.sample_rate, 1)
     frame = heard.sample_rate // 50
     pcm = b"".join(decoder.decode(packet, frame) for packet in heard.frames)
@@ -49,12 +49,12 @@ def from_packets(heard: Heard) -> Float32:
     return samples[skip : skip + heard.done["samples"]]
 
 
-def from_mp3_stream(heard: Heard) -> Float32:
+def from_mp3_stream(heard: ReceivedSentence) -> Float32:
     samples = from_file(heard)
     return samples[MP3_DELAY_SAMPLES : MP3_DELAY_SAMPLES + heard.done["samples"]]
 
 
-CASES: list[tuple[dict[str, Any], int, Callable[[Heard], Float32], float]] = [
+CASES: list[tuple[dict[str, Any], int, Callable[[ReceivedSentence], Float32], float]] = [
     ({"response_format": "pcm", "sample_rate": 16_000}, 16_000, from_raw("PCM_16"), 80),
     ({"response_format": "pcm", "sample_rate": 44_100}, 44_100, from_raw("PCM_16"), 80),
     ({"response_format": "pcm_mulaw"}, 8_000, from_raw("ULAW"), 30),

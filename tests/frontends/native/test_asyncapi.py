@@ -76,7 +76,7 @@ def test_what_the_server_says_is_accepted_by_its_schema() -> None:
     harness = Harness()
     harness.client({**STREAM, "word_timestamps": True, "pronunciations": {"SQL": "sequel"}})
     harness.text("Hello there. And more of it. 🎉\n")
-    harness.speak(harness.submitted[0])
+    harness.complete(harness.submitted[0])
     harness.client(DONE, {"type": "input.cancel"}, {"type": "nonsense"}, {"type": "session.close"})
     said = [msgspec.json.decode(encode(each)) for each in harness.sent if isinstance(each, msgspec.Struct)]
     assert len({message["type"] for message in said}) >= 8
