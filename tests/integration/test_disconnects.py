@@ -24,13 +24,13 @@ from realtime_tts.session.session import Session
 from realtime_tts.session.utterance import Utterance
 from tests.base_client import PATH, base_client, character_by_character, raw_socket, word_by_word
 from tests.fakes import slots, spoken_pcm, until
-from tests.neighbour import STREAM, server_with_neighbour
+from tests.neighbour import STREAM, shared_server
 from tests.serving import tone_server
 
 
 async def test_a_client_that_never_reads_is_ended_and_its_speech_with_it() -> None:
     slow = {**STREAM, "sample_rate": 48_000, "speed": 0.25}
-    async with server_with_neighbour(replace(SessionLimits(), write_timeout_s=0.3)) as url, base_client(url, **slow) as client:
+    async with shared_server(replace(SessionLimits(), write_timeout_s=0.3)) as url, base_client(url, **slow) as client:
         client.socket.transport.pause_reading()
         await client.send_utterance("It goes on and on, and nobody reads it. " * 200)
         await alone_again(url)
@@ -38,7 +38,7 @@ async def test_a_client_that_never_reads_is_ended_and_its_speech_with_it() -> No
 
 
 async def alone_again(url: str) -> None:
-    """Waits until only the other client of `server_with_neighbour` is left."""
+    """Waits until only the other client of `shared_server` is left."""
     async with aiohttp.ClientSession() as session, asyncio.timeout(20):
         while True:
             async with session.get(f"{url}/readyz") as response:
@@ -81,7 +81,7 @@ async def half_close_during_speech(url: str) -> None:
 
 
 async def test_a_disconnect_leaves_nothing_behind() -> None:
-    async with server_with_neighbour(model=tone.build(costs=tone.ToneCosts(a0_s=0.0005))) as url:
+    async with shared_server(model=tone.build(costs=tone.ToneCosts(a0_s=0.0005))) as url:
         for disconnect in (
             disconnect_before_the_handshake,
             disconnect_after_the_handshake,
