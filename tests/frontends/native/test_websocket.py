@@ -5,6 +5,7 @@ import struct
 from contextlib import suppress
 
 import aiohttp
+import pytest
 import websockets.asyncio.client
 
 from realtime_tts.server.app import ServerLimits
@@ -64,6 +65,7 @@ async def test_an_unreadable_frame_is_answered_with_an_error_before_the_close() 
             assert (await client.speak("Hello.")).audio == [spoken_pcm("Hello.")]
 
 
+@pytest.mark.slow  # 2 s: the server discards what it receives for that time
 async def test_a_client_that_is_sending_30_mb_receives_the_error() -> None:
     async with tone_server() as (url, server):
         socket = await websockets.asyncio.client.connect(ws_url(url), proxy=None, compression=None)
