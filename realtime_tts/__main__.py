@@ -1,4 +1,4 @@
-"""`python -m realtime_tts` is `realtime-tts`."""
+"""Entry point: `python -m realtime_tts` is the command `realtime-tts`."""
 
 from realtime_tts.cli.main import main
 

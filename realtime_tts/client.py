@@ -1,4 +1,4 @@
-"""A Python client of the protocol: send text as it comes, take typed events as they come.
+"""A Python client of the native protocol: sends text, receives typed events.
 
 async with connect("http://127.0.0.1:8000", voice="af_heart") as session:
     await session.send_text("Hello world.")
@@ -37,12 +37,12 @@ from realtime_tts.frontends.native.messages import (
 )
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
-"""Whole wav files of slow, long sentences at 48 kHz come in one frame."""
+"""A whole wav file of a long, slow sentence at 48 kHz is one frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audio:
-    """One binary frame, of the sentence that `start` began."""
+    """One binary frame of the sentence that `start` announced."""
 
     data: bytes
     """Without its header."""
@@ -54,7 +54,7 @@ ClientEvent: TypeAlias = AnyServerMessage | Audio
 
 
 class ConnectionRefused(RealtimeTTSError):
-    """There is no server at that address, or it did not accept the connection; `status` is its HTTP answer, if any."""
+    """There is no server at the address, or it refused the connection; `status` is its HTTP status, if any."""
 
     code = "connection_refused"
 
@@ -65,7 +65,7 @@ class ConnectionRefused(RealtimeTTSError):
 
 
 class SessionEnded(RealtimeTTSError):
-    """The connection ended before what was asked for had come."""
+    """The connection ended before everything requested was received."""
 
     code = "session_ended"
 
@@ -81,31 +81,31 @@ class ClientSession:
         self._socket = socket
         self._start: AudioStart | None = None
         self._starts: dict[int, AudioStart] = {}
-        """By the number of their context."""
+        """By context number."""
 
     async def configure(self, **fields: Any) -> None:
-        """Sends `session.config`; what is left out stays as it is.  See protocol.md for the fields."""
+        """Sends `session.config`; omitted fields keep their value.  protocol.md lists the fields."""
         await self._send({"type": "session.config", **fields})
 
     async def send_text(self, text: str, context_id: str | None = None) -> None:
-        """Any slice of text, down to one character."""
+        """Sends the next part of the text, of any length."""
         await self._send({"type": "input.text", "text": text, "context_id": context_id})
 
     async def flush(self, context_id: str | None = None) -> None:
-        """Speaks what was sent so far, though its sentence has not ended; the utterance stays open."""
+        """Speaks the text sent so far, even if its sentence has not ended; the utterance stays open."""
         await self._send({"type": "input.flush", "context_id": context_id})
 
     async def done(self, context_id: str | None = None) -> None:
-        """Ends the utterance: what was sent so far is spoken to its end."""
+        """Ends the utterance: the server speaks all of the text sent so far."""
         await self._send({"type": "input.done", "context_id": context_id})
 
     async def cancel(self, context_id: str | None = None, *, playback_offset_ms: float | None = None) -> None:
-        """Barge-in: stops at once.  `audio.cancelled` says what was heard; no audio of the context follows it."""
+        """Barge-in: stops at once.  `audio.cancelled` reports the text played; no audio of the context follows."""
         message = {"type": "input.cancel", "context_id": context_id, "playback_offset_ms": playback_offset_ms}
         await self._send(message)
 
     async def report(self, played_ms: float, buffered_ms: float | None = None, context_id: str | None = None) -> None:
-        """Tells how much sound of the context was played, so that the server need not reckon it."""
+        """Reports how much audio of the context was played; without reports the server estimates it."""
         message = {"type": "playback.report", "context_id": context_id, "played_ms": played_ms}
         await self._send({**message, "buffered_ms": buffered_ms})
 
@@ -113,12 +113,12 @@ class ClientSession:
         await self._send({"type": "session.keepalive"})
 
     async def finish(self) -> None:
-        """Asks the server to close once everything was sent."""
+        """Asks the server to close the connection after it has sent everything."""
         await self._send({"type": "session.close"})
 
     async def close(self) -> None:
-        """Leaves at once, whatever is still being spoken."""
-        # What is on its way comes before the server's goodbye: unread, it would keep us here for 10 s.
+        """Closes the connection at once, even during an utterance."""
+        # Audio in transit precedes the server's close frame: left unread, it would delay the close by 10 s.
         draining = asyncio.create_task(self._drain())
         try:
             await self._socket.close()
@@ -126,7 +126,7 @@ class ClientSession:
             draining.cancel()
 
     async def utterance(self) -> AsyncIterator[ClientEvent]:
-        """Events up to and with the next `session.done`.  Raises `SessionEnded` where the connection ends before."""
+        """Events up to and including the next `session.done`.  Raises `SessionEnded` if the connection ends earlier."""
         async for event in self:
             yield event
             if isinstance(event, SessionDone):
@@ -134,7 +134,7 @@ class ClientSession:
         raise SessionEnded(self._socket.close_code, self._socket.close_reason or "")
 
     async def __aiter__(self) -> AsyncIterator[ClientEvent]:
-        """Events until the connection closes.  Raises `SessionEnded` where it does not close cleanly."""
+        """Events until the connection closes.  Raises `SessionEnded` if it does not close cleanly."""
         try:
             async for frame in self._socket:
                 if (event := self._event(frame)) is not None:
@@ -171,10 +171,10 @@ class ClientSession:
 
 @asynccontextmanager
 async def connect(url: str, *, api_key: str | None = None, **config: Any) -> AsyncIterator[ClientSession]:
-    """Opens a session at `url` (http, https, ws or wss; the protocol's path is added where there is none).
+    """Opens a session at `url` (http, https, ws or wss; the protocol's path is added if it has none).
 
-    `config` are fields of `session.config`; without any, audio is streamed as PCM.  `api_key` is sent as a bearer.
-    Raises `ConnectionRefused` where the server refuses, or where there is none.
+    `config` are fields of `session.config`; by default audio is streamed as PCM.  `api_key` is sent as a bearer token.
+    Raises `ConnectionRefused` if there is no server or if it refuses the connection.
     """
     try:
         socket = await websockets.asyncio.client.connect(
@@ -202,7 +202,7 @@ async def connect(url: str, *, api_key: str | None = None, **config: Any) -> Asy
 
 
 def stream_url(url: str) -> str:
-    """The WebSocket address of a server that is given by any of its usual addresses."""
+    """The WebSocket URL of the protocol from any usual address of a server."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
     path = parts.path if parts.path not in ("", "/") else STREAM_PATH

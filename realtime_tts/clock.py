@@ -1,4 +1,4 @@
-"""What time is it?  Passed in wherever it matters, so that tests and the simulator own their time."""
+"""Clocks.  They are passed in, so that tests and the simulator control the time."""
 
 import time
 from typing import Protocol
@@ -16,7 +16,7 @@ class MonotonicClock:
 
 
 class VirtualClock:
-    """Stands still until it is told to move."""
+    """A clock that changes only by `advance`."""
 
     def __init__(self, start_s: float = 0.0) -> None:
         self._now_s = start_s
@@ -31,10 +31,10 @@ class VirtualClock:
 
 
 def unix_time_s() -> float:
-    """The calendar's time, for people and other machines; never for measuring."""
+    """Calendar time, for people and other machines; not for measuring durations."""
     return time.time()
 
 
 def sleep_s(seconds: float) -> None:
-    """Blocks this thread: how a test model spends the time that a real one would compute."""
+    """Blocks this thread; a test model uses it in place of computing."""
     time.sleep(seconds)

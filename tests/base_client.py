@@ -1,6 +1,6 @@
-"""A client that knows the base protocol and nothing else: written from its page, not from our code.
+"""A client of the base protocol alone, written from its published description and not from our code.
 
-It holds the server to every promise of that page, and passes over messages and fields that it does not know.
+It checks every guarantee of that description, and skips messages and fields that it does not define.
 """
 
 import asyncio
@@ -15,12 +15,11 @@ from urllib.parse import urlsplit
 import websockets.asyncio.client
 
 PATH = "/v1/audio/speech/stream"
-PATIENCE_S = 30.0
 
 
 @dataclass
-class Heard:
-    """One sentence as it came."""
+class ReceivedSentence:
+    """One sentence as it was received."""
 
     index: int
     text: str
@@ -41,7 +40,7 @@ class Heard:
 
 @dataclass
 class Utterance:
-    sentences: list[Heard] = field(default_factory=list)
+    sentences: list[ReceivedSentence] = field(default_factory=list)
     errors: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[dict[str, Any]] = field(default_factory=list)
     done: dict[str, Any] = field(default_factory=dict)
@@ -80,48 +79,48 @@ class BaseClient:
     async def config(self, **fields: Any) -> None:
         await self.send({"type": "session.config", **fields})
 
-    async def say(self, text: str, slicer: Slicer = all_at_once) -> None:
-        """One utterance's worth of messages; nothing is read."""
+    async def send_utterance(self, text: str, slicer: Slicer = all_at_once) -> None:
+        """Sends the text of one utterance and its end; reads nothing."""
         for piece in slicer(text):
             await self.send({"type": "input.text", "text": piece})
         await self.send({"type": "input.done"})
 
     async def utterance(self) -> Utterance:
-        """Reads up to `session.done`, and checks everything on the way."""
+        """Reads up to `session.done`, and checks every message and frame."""
         utterance = Utterance()
-        speaking: Heard | None = None
+        sentence: ReceivedSentence | None = None
         while True:
             frame = await self.socket.recv()
             if isinstance(frame, bytes):
-                assert speaking is not None, "audio came outside a sentence"
+                assert sentence is not None, "audio outside of a sentence"
                 assert frame, "an empty binary message"
-                speaking.frames.append(frame)
+                sentence.frames.append(frame)
                 continue
             message = json.loads(frame)
             match message["type"]:
                 case "audio.start":
-                    assert speaking is None, "a sentence began inside another"
-                    speaking = Heard(
+                    assert sentence is None, "audio.start inside another sentence"
+                    sentence = ReceivedSentence(
                         message["sentence_index"],
                         message["sentence_text"],
                         message["format"],
                         message["sample_rate"],
                         message,
                     )
-                    assert speaking.index == len(utterance.sentences), "sentence_index must count up from 0"
+                    assert sentence.index == len(utterance.sentences), "sentence_index must count up from 0"
                 case "audio.done":
-                    assert speaking is not None, "a sentence ended that had not begun"
-                    assert message["sentence_index"] == speaking.index
+                    assert sentence is not None, "audio.done without audio.start"
+                    assert message["sentence_index"] == sentence.index
                     assert type(message["error"]) is bool
-                    assert message["total_bytes"] == len(speaking.audio), "total_bytes is the sum of the frames"
-                    if speaking.format == "pcm":
+                    assert message["total_bytes"] == len(sentence.audio), "total_bytes is the sum of the frames"
+                    if sentence.format == "pcm":
                         assert message["total_bytes"] % 2 == 0
                         assert message["samples"] * 2 == message["total_bytes"]
-                    speaking.done = message
-                    utterance.sentences.append(speaking)
-                    speaking = None
+                    sentence.done = message
+                    utterance.sentences.append(sentence)
+                    sentence = None
                 case "session.done":
-                    assert speaking is None, "an utterance ended inside a sentence"
+                    assert sentence is None, "session.done inside a sentence"
                     assert message["total_sentences"] == len(utterance.sentences)
                     utterance.done = message
                     return utterance
@@ -133,11 +132,11 @@ class BaseClient:
                     utterance.warnings.append(message)
 
     async def speak(self, text: str, slicer: Slicer = all_at_once) -> Utterance:
-        await self.say(text, slicer)
+        await self.send_utterance(text, slicer)
         return await self.utterance()
 
     async def next(self, kind: str) -> dict[str, Any]:
-        """The next message of a type; others, and audio, are passed over."""
+        """The next message of a type; skips audio and other messages."""
         while True:
             frame = await self.socket.recv()
             if isinstance(frame, str) and (message := json.loads(frame))["type"] == kind:
@@ -145,7 +144,7 @@ class BaseClient:
                 return message
 
     async def close_code(self) -> int:
-        """Waits for the server's close frame; what still comes before it is passed over.  1006: there was none."""
+        """Waits for the server's close frame, and skips everything before it.  1006: there was no close frame."""
         async for _frame in _until_closed(self.socket):
             pass
         code = self.socket.close_code
@@ -167,8 +166,8 @@ def ws_url(base_url: str) -> str:
 
 @asynccontextmanager
 async def base_client(base_url: str, **config: Any) -> AsyncIterator[BaseClient]:
-    """Connects, and sends `config` where there is any."""
-    # Without a bound on its queue: a full one would keep `websockets` from reading the answer to its close, for 10 s.
+    """Connects, and sends `config` if there is any."""
+    # With a limited queue `websockets` would stop reading, and would miss the answer to its close for 10 s.
     connecting = websockets.asyncio.client.connect(ws_url(base_url), max_size=None, max_queue=None, proxy=None)
     async with connecting as socket:
         client = BaseClient(socket)
@@ -178,7 +177,7 @@ async def base_client(base_url: str, **config: Any) -> AsyncIterator[BaseClient]
 
 
 async def raw_socket(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A WebSocket by hand, shaken and no more."""
+    """A TCP connection after the WebSocket handshake."""
     address = urlsplit(url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     writer.write(

@@ -1,4 +1,4 @@
-"""How long an example takes says how busy the machine is, and nothing of what is tested."""
+"""Hypothesis without deadlines: how long an example takes depends on the load of the machine."""
 
 from hypothesis import settings
 

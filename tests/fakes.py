@@ -1,4 +1,4 @@
-"""Stand-ins for what a test must be able to break: stages that raise or hang, a transport without a socket."""
+"""Test doubles: stages that raise or block, an engine without stages, a client without a socket."""
 
 import asyncio
 import dataclasses
@@ -38,7 +38,7 @@ from realtime_tts.session.inputs import SessionInput
 
 
 class WrappedStage:
-    """A stage whose `run` first does something else, such as raising or waiting."""
+    """A stage that calls `before` at the start of each `run`, to raise or to block."""
 
     def __init__(self, stage: Stage, before: Callable[[Sequence[StageInput]], None]) -> None:
         self._stage = stage
@@ -53,7 +53,7 @@ class WrappedStage:
 
 
 def with_stage(model: Model, name: str, *replicas: Stage) -> Model:
-    """The model with other objects for one of its stages."""
+    """The model with other replicas of one stage."""
     return dataclasses.replace(model, stages={**model.stages, name: replicas})
 
 
@@ -75,7 +75,7 @@ def raises_for(text: str) -> Callable[[Sequence[StageInput]], None]:
 
 
 class Gate:
-    """Holds a stage until it is opened."""
+    """Blocks a stage until a test sets `opened`."""
 
     def __init__(self) -> None:
         self.entered = threading.Event()
@@ -83,11 +83,11 @@ class Gate:
 
     def __call__(self, _batch: Sequence[StageInput]) -> None:
         self.entered.set()
-        assert self.opened.wait(20), "the test never opened the gate"
+        assert self.opened.wait(20), "the test did not open the gate within 20 s"
 
 
 class HeldExecutor(InlineExecutor):
-    """Runs batches only on `run_all`, so that a test decides what is in flight."""
+    """Runs batches only on `run_all` or `run_first`, so that a test decides what is in flight."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -152,33 +152,33 @@ def ends_of(events: Sequence[EngineEvent], request_id: str) -> list[RequestFinis
 
 
 async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
-    """Waits for what another thread or task will bring about; the time is only a safety net."""
+    """Waits for a condition that another thread or task makes true; raises `TimeoutError` after `timeout_s`."""
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
 
 def spoken(text: str, *, voice: str = "tone_low", speed: float = 1.0) -> Samples:
-    """What the tone model makes of one sentence, float32 (n,) at its own rate."""
+    """The tone model's audio of one sentence, float32 (n,) at the model's sample rate."""
     return tone.render(SynthesisRequest("any", "any", text, voice, speed))
 
 
 def spoken_pcm(text: str, *, voice: str = "tone_low", speed: float = 1.0) -> bytes:
-    """The same as it goes over the wire."""
+    """The same as 16-bit PCM."""
     return pcm_bytes(spoken(text, voice=voice, speed=speed))
 
 
 class FakeClient:
-    """A client of the native protocol without a socket: `incoming` is what it sends, `sent` what it got.
+    """A client of the native protocol without a socket, used in place of a front end.
 
-    A close is recorded as (code, reason).
+    `incoming` are the frames that it sends, `received` those that it was sent.  A close is recorded as (code, reason).
     """
 
     def __init__(self, session_id: str = "sid", max_message_bytes: int = 256 * 1024) -> None:
         self.incoming: asyncio.Queue[str | bytes | None] = asyncio.Queue()
-        self.sent: list[str | bytes | tuple[int, str]] = []
+        self.received: list[str | bytes | tuple[int, str]] = []
         self.reads = asyncio.Event()
-        """Cleared: the client does not read, so writes wait."""
+        """Cleared while the client does not read: writes then wait."""
         self.reads.set()
         self.is_flushed = False
         self.aborted = False
@@ -187,21 +187,21 @@ class FakeClient:
         self._max_message_bytes = max_message_bytes
         self._encoder = NativeEncoder(session_id)
 
-    def says(self, **message: object) -> None:
+    def sends(self, **message: object) -> None:
         self.incoming.put_nowait(json.dumps(message))
 
-    def hangs_up(self) -> None:
+    def disconnects(self) -> None:
         self.incoming.put_nowait(None)
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        return [json.loads(frame) for frame in self.sent if isinstance(frame, str)]
+        return [json.loads(frame) for frame in self.received if isinstance(frame, str)]
 
-    def kinds(self) -> list[str]:
-        """The types of what was sent, in order."""
+    def received_types(self) -> list[str]:
+        """The message types of the received frames, in order."""
         return [
             "close" if isinstance(frame, tuple) else "audio" if isinstance(frame, bytes) else json.loads(frame)["type"]
-            for frame in self.sent
+            for frame in self.received
         ]
 
     async def receive(self) -> Iterable[SessionInput] | None:
@@ -226,17 +226,17 @@ class FakeClient:
 
     def abort(self) -> None:
         self.aborted = True
-        self.hangs_up()
+        self.disconnects()
 
     async def _write(self, frame: str | bytes | tuple[int, str]) -> None:
         await self.reads.wait()
         if self.aborted:
-            raise ConnectionResetError("the peer is gone")
-        self.sent.append(frame)
+            raise ConnectionResetError("the client has disconnected")
+        self.received.append(frame)
 
 
 class FakeEngine:
-    """An engine that does nothing by itself: a test speaks and finishes its requests, in order of submission."""
+    """An engine without stages: a test emits the audio of its requests and finishes them, by number of submission."""
 
     def __init__(self) -> None:
         self.info = tone.info()
@@ -270,7 +270,7 @@ class FakeEngine:
     def status(self) -> EngineStatus:
         return EngineStatus(ready=True, reason="ready", active_requests=len(self.running))
 
-    def speak(self, number: int, samples: Samples) -> None:
+    def emit_audio(self, number: int, samples: Samples) -> None:
         request_id = self.requests[number].request_id
         self.running[request_id](AudioReady(request_id, samples))
 

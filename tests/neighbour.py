@@ -1,4 +1,4 @@
-"""A server under attack, and a neighbour on it who must notice nothing."""
+"""A server shared by a test and a neighbour: a second client whose audio must stay exact."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,29 +17,29 @@ NEIGHBOUR_TEXT = "The neighbour speaks. And speaks again, at some length."
 
 
 @asynccontextmanager
-async def attacked(limits: SessionLimits | None = None, model: Model | None = None) -> AsyncIterator[str]:
-    """A server with a neighbour, whose audio must stay exact throughout; afterwards nothing may be left."""
+async def shared_server(limits: SessionLimits | None = None, model: Model | None = None) -> AsyncIterator[str]:
+    """The URL of a server that the neighbour uses throughout; at the end the server must hold no session or request."""
     model = model or tone.build()
     async with tone_server(model, ServerLimits(session=limits or SessionLimits())) as (url, server):
-        over = asyncio.Event()
-        neighbour = asyncio.create_task(speak_until(over, url))
+        stop = asyncio.Event()
+        neighbour = asyncio.create_task(speak_until(stop, url))
         try:
             yield url
         finally:
-            over.set()
+            stop.set()
             await neighbour
         await until(lambda: server.active_sessions == 0)
         await until(lambda: server.engine_status().active_requests == 0)
         await until(lambda: slots(model) == 0)
 
 
-async def speak_until(over: asyncio.Event, url: str) -> None:
+async def speak_until(stop: asyncio.Event, url: str) -> None:
+    """Speaks the same utterance again and again, and a last time after `stop`; all audio must be exact."""
     async with base_client(url, **STREAM) as client:
-        while True:
-            last = over.is_set()  # so that one utterance lies wholly behind whatever happened
+        is_last = False
+        while not is_last:
+            is_last = stop.is_set()
             utterance = await client.speak(NEIGHBOUR_TEXT)
             assert len(utterance.texts) == 2
             assert utterance.audio == [spoken_pcm(text) for text in utterance.texts]
-            if last:
-                return
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""A real server on a free loopback port."""
+"""Servers on a free loopback port, and raw HTTP exchanges with them."""
 
 import asyncio
 import ssl
@@ -27,7 +27,7 @@ async def tone_server(
     add_routes: Callable[[web.Application], None] | None = None,
     other_engines: Mapping[str, EngineHandle] | None = None,
 ) -> AsyncIterator[tuple[str, Server]]:
-    """`model` is the default; `other_engines` are already started."""
+    """The URL and the server.  `model` is the default model; `other_engines` are already started."""
     clock = MonotonicClock()
     engine = EngineThread(model or tone.build(), clock, config=config)
     engine.start()
@@ -54,7 +54,7 @@ async def bare_exchange(url: str, request: bytes) -> bytes:
 
 
 async def first_response(url: str, request: bytes) -> bytes:
-    """The response to raw bytes, up to the end of its body: a server may read on before it closes the connection."""
+    """The response to raw bytes, up to the end of its body: the server may close the connection much later."""
     reader, writer = await asyncio.open_connection(urlsplit(url).hostname, urlsplit(url).port)
     try:
         writer.write(request)

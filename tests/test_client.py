@@ -1,4 +1,4 @@
-"""The Python client: typed events in, plain words when the connection ends otherwise than it should."""
+"""The Python client: typed events, clean and unclean ends, refused connections, addresses."""
 
 import asyncio
 import json
@@ -16,6 +16,7 @@ from realtime_tts.frontends.native.messages import (
     AudioDone,
     AudioStart,
     ServerError,
+    ServerWarning,
     SessionCreated,
     SessionDone,
     SessionUpdated,
@@ -36,7 +37,7 @@ Script = Callable[[ServerConnection], Awaitable[None]]
 
 @asynccontextmanager
 async def scripted(script: Script) -> AsyncIterator[str]:
-    """A server that does as it is told, for what ours never does."""
+    """A server with scripted behaviour, for cases that our server never produces."""
     server = await websockets.asyncio.server.serve(
         script, "127.0.0.1", 0, subprotocols=[websockets.Subprotocol(PROTOCOL)]
     )
@@ -44,7 +45,7 @@ async def scripted(script: Script) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-async def say(session: ClientSession, text: str) -> list[ClientEvent]:
+async def speak(session: ClientSession, text: str) -> list[ClientEvent]:
     await session.send_text(text)
     await session.done()
     return [event async for event in session.utterance()]
@@ -54,40 +55,40 @@ def audio_of(events: list[ClientEvent]) -> bytes:
     return b"".join(event.data for event in events if isinstance(event, Audio))
 
 
-async def test_events_are_typed_and_come_in_order(url: str) -> None:
+async def test_events_are_typed_and_in_order(url: str) -> None:
     async with connect(url, voice="tone_high") as session:
-        events = await say(session, "Hello there. Goodbye.")
+        events = await speak(session, "Hello there. Goodbye.")
     kinds = [type(event) for event in events if not isinstance(event, Audio)]
     per_sentence = [AudioStart, AudioDone]
     assert kinds == [SessionCreated, SessionUpdated, *per_sentence, *per_sentence, SessionDone]
     assert audio_of(events) == b"".join(spoken_pcm(t, voice="tone_high") for t in ("Hello there.", "Goodbye."))
 
 
-async def test_audio_knows_which_sentence_it_is_of(url: str) -> None:
+async def test_audio_refers_to_the_start_of_its_sentence(url: str) -> None:
     async with connect(url) as session:
-        events = await say(session, "Hello there. Goodbye.")
+        events = await speak(session, "Hello there. Goodbye.")
     for text in ("Hello there.", "Goodbye."):
         data = b"".join(e.data for e in events if isinstance(e, Audio) and e.start.sentence_text == text)
         assert data == spoken_pcm(text)
 
 
-async def test_one_connection_speaks_many_utterances_and_takes_new_configs(url: str) -> None:
+async def test_one_connection_can_have_several_utterances_and_configs(url: str) -> None:
     async with connect(url) as session:
         for voice in ("tone_low", "tone_high"):
             await session.configure(voice=voice)
             await session.keepalive()
-            assert audio_of(await say(session, "Hello.")) == spoken_pcm("Hello.", voice=voice)
+            assert audio_of(await speak(session, "Hello.")) == spoken_pcm("Hello.", voice=voice)
 
 
-async def test_errors_are_events_and_the_session_goes_on(url: str) -> None:
+async def test_errors_are_events_and_the_session_continues(url: str) -> None:
     async with connect(url) as session:
-        await session.configure(voice="nobody")
-        events = await say(session, "Hello.")
+        await session.configure(voice="unknown")
+        events = await speak(session, "Hello.")
     assert [event.code for event in events if isinstance(event, ServerError)] == ["unknown_voice"]
     assert audio_of(events) == spoken_pcm("Hello.")
 
 
-async def test_finish_ends_the_events_cleanly_after_all_that_was_asked_for(url: str) -> None:
+async def test_finish_ends_the_events_after_everything_was_received(url: str) -> None:
     async with connect(url) as session:
         await session.send_text("Hello.")
         await session.finish()
@@ -96,59 +97,59 @@ async def test_finish_ends_the_events_cleanly_after_all_that_was_asked_for(url: 
     assert audio_of(events) == spoken_pcm("Hello.")
 
 
-async def test_a_server_that_stops_in_mid_utterance_is_no_clean_end() -> None:
+async def test_a_server_that_stops_during_an_utterance_raises_session_ended() -> None:
     stack = AsyncExitStack()
     model = tone.build(costs=tone.ToneCosts(a0_s=0.01))
     url, _server = await stack.enter_async_context(tone_server(model))
     seen: list[ClientEvent] = []
     stopping: list[asyncio.Task[None]] = []
 
-    async def listen(session: ClientSession) -> None:
+    async def receive(session: ClientSession) -> None:
         async for event in session.utterance():
             seen.append(event)
             if not stopping:
                 stopping.append(asyncio.create_task(stack.aclose()))
 
     async with connect(url) as session:
-        await session.send_text("This will not be said to its end, nor will what follows.")
+        await session.send_text("This sentence is not spoken completely, and this one is not spoken.")
         await session.done()
         with pytest.raises(SessionEnded, match="1012: server_stopping") as ended:
-            await listen(session)
+            await receive(session)
         assert ended.value.received_close_code == 1012
         assert isinstance(seen[-1], ServerError)
         assert seen[-1].code == "server_stopping"
         await stopping[0]
         with pytest.raises(SessionEnded):
-            await session.send_text("Anyone there?")
+            await session.send_text("Too late.")
 
 
-async def test_a_clean_close_before_session_done_is_no_clean_end_either() -> None:
-    async def leave(socket: ServerConnection) -> None:
+async def test_a_clean_close_before_session_done_raises_session_ended() -> None:
+    async def close_early(socket: ServerConnection) -> None:
         await socket.recv()
         await socket.close(1000, "bye")
 
-    async with scripted(leave) as url, connect(url) as session:
+    async with scripted(close_early) as url, connect(url) as session:
         with pytest.raises(SessionEnded, match="1000: bye"):
-            await say(session, "Hello.")
+            await speak(session, "Hello.")
 
 
-async def test_a_connection_that_breaks_off_is_told_as_such() -> None:
-    async def vanish(socket: ServerConnection) -> None:
+async def test_a_lost_connection_raises_session_ended_with_1006() -> None:
+    async def drop_connection(socket: ServerConnection) -> None:
         await socket.recv()
         socket.transport.abort()
 
-    async with scripted(vanish) as url, connect(url) as session:
+    async with scripted(drop_connection) as url, connect(url) as session:
         with pytest.raises(SessionEnded, match="1006"):
             async for _event in session:
                 pass
 
 
-async def test_leaving_in_mid_utterance_does_not_wait_for_its_end() -> None:
+async def test_closing_during_an_utterance_does_not_wait_for_its_audio() -> None:
     model = tone.build()
     async with tone_server(model) as (url, server):
-        async with asyncio.timeout(8):  # unread audio once held up the close for 10 s
+        async with asyncio.timeout(8):  # unread audio would delay the close by 10 s
             async with connect(url) as session:
-                await session.send_text("And so on and so forth, without an end. " * 500)
+                await session.send_text("This is one of many sentences. " * 500)
                 async for event in session:
                     if isinstance(event, Audio):
                         break
@@ -156,19 +157,19 @@ async def test_leaving_in_mid_utterance_does_not_wait_for_its_end() -> None:
         await until(lambda: server.active_sessions == 0)
 
 
-async def test_messages_from_the_future_are_passed_over() -> None:
-    async def future(socket: ServerConnection) -> None:
+async def test_unknown_messages_and_fields_are_skipped() -> None:
+    async def send_unknown(socket: ServerConnection) -> None:
         await socket.recv()
         await socket.send(json.dumps({"type": "audio.smell", "sentence_index": 0}))
         await socket.send(json.dumps({"type": "warning", "code": "c", "message": "m", "from_the_future": [1]}))
         await socket.close()
 
-    async with scripted(future) as url, connect(url) as session:
+    async with scripted(send_unknown) as url, connect(url) as session:
         events = [event async for event in session]
-    assert [getattr(event, "code", None) for event in events] == ["c"]
+    assert events == [ServerWarning(code="c", message="m")]
 
 
-async def test_a_full_server_refuses_with_its_status_and_reason() -> None:
+async def test_a_full_server_is_reported_with_its_status_and_reason() -> None:
     async with tone_server(limits=ServerLimits(max_sessions=1)) as (url, _server), connect(url):
         with pytest.raises(ConnectionRefused, match="all 1 sessions are taken") as refused:
             async with connect(url):
@@ -176,35 +177,33 @@ async def test_a_full_server_refuses_with_its_status_and_reason() -> None:
     assert (refused.value.status, refused.value.retry_after_s) == (503, 5)
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/healthz"])
-async def test_a_server_that_speaks_something_else_is_told_as_such(url: str, path: str) -> None:
-    with pytest.raises(ConnectionRefused) as refused:
-        async with connect(url + path):
-            pass
-    assert refused.value.status in (200, 404)
+async def test_a_path_without_websocket_raises_connection_refused(url: str) -> None:
+    for path, status in {"/unknown": 404, "/healthz": 200}.items():
+        with pytest.raises(ConnectionRefused) as refused:
+            async with connect(url + path):
+                pass
+        assert refused.value.status == status, path
 
 
-async def test_where_there_is_no_server_it_says_so() -> None:
+async def test_an_address_without_a_server_raises_connection_refused() -> None:
     async with tone_server() as (url, _server):
         pass
-    for nowhere in (url, "nonsense://host", "http://"):
-        with pytest.raises(ConnectionRefused):
-            async with connect(nowhere):
+    for address in (url, "nonsense://host", "http://"):
+        with pytest.raises(ConnectionRefused, match="there is no realtime voice server"):
+            async with connect(address):
                 pass
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("http://127.0.0.1:8000", "ws://127.0.0.1:8000/v1/audio/speech/stream"),
-        ("http://127.0.0.1:8000/", "ws://127.0.0.1:8000/v1/audio/speech/stream"),
-        ("https://voice.example", "wss://voice.example/v1/audio/speech/stream"),
-        ("ws://host:1/v1/audio/speech/stream", "ws://host:1/v1/audio/speech/stream"),
-        ("wss://host/behind/a/proxy?token=x", "wss://host/behind/a/proxy?token=x"),
-        ("host:8000", "ws://host:8000/v1/audio/speech/stream"),
-        ("localhost", "ws://localhost/v1/audio/speech/stream"),
-        ("http://[::1]:8000", "ws://[::1]:8000/v1/audio/speech/stream"),
-    ],
-)
-def test_any_usual_address_of_a_server_will_do(given: str, expected: str) -> None:
-    assert stream_url(given) == expected
+def test_the_stream_url_is_derived_from_any_usual_address() -> None:
+    cases = {
+        "http://127.0.0.1:8000": "ws://127.0.0.1:8000/v1/audio/speech/stream",
+        "http://127.0.0.1:8000/": "ws://127.0.0.1:8000/v1/audio/speech/stream",
+        "https://voice.example": "wss://voice.example/v1/audio/speech/stream",
+        "ws://host:1/v1/audio/speech/stream": "ws://host:1/v1/audio/speech/stream",
+        "wss://host/behind/a/proxy?token=x": "wss://host/behind/a/proxy?token=x",
+        "host:8000": "ws://host:8000/v1/audio/speech/stream",
+        "localhost": "ws://localhost/v1/audio/speech/stream",
+        "http://[::1]:8000": "ws://[::1]:8000/v1/audio/speech/stream",
+    }
+    for address, expected in cases.items():
+        assert stream_url(address) == expected, address

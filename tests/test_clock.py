@@ -1,11 +1,11 @@
-"""Time is passed in, and never goes back."""
+"""Clocks: virtual time, monotonic time, calendar time."""
 
 import pytest
 
 from realtime_tts.clock import MonotonicClock, VirtualClock, sleep_s, unix_time_s
 
 
-def test_a_virtual_clock_moves_only_when_told() -> None:
+def test_a_virtual_clock_changes_only_by_advance() -> None:
     clock = VirtualClock(start_s=5.0)
     assert clock.now_s() == clock.now_s() == 5.0
     clock.advance(1.5)
@@ -25,5 +25,5 @@ def test_the_real_clock_does_not_go_back() -> None:
     assert clock.now_s() > readings[0]
 
 
-def test_calendar_time_is_after_this_was_written() -> None:
+def test_unix_time_is_a_current_date() -> None:
     assert unix_time_s() > 1_790_000_000

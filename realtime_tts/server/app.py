@@ -21,7 +21,7 @@ from realtime_tts.frontends.native.websocket import (
     ExplainedWebSocket,
     NativeFrontEnd,
     Pings,
-    give_up_on_silent_peers,
+    detect_lost_peer,
 )
 from realtime_tts.frontends.openai.api import HttpApi, HttpLimits
 from realtime_tts.server.access import CALLER, METRICS_PATH, AccessRules
@@ -173,7 +173,7 @@ class Server:
         front_end = NativeFrontEnd(websocket, request, session_id, max_message_bytes)
         async with self.sessions.open(request, front_end, session_id=session_id) as runner:
             await websocket.prepare(request)
-            give_up_on_silent_peers(request)
+            detect_lost_peer(request)
             websocket.headers.clear()  # sent; they take 1 KiB
             pings = Pings(websocket)
             try:

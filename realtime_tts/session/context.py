@@ -12,7 +12,7 @@ from realtime_tts.session.playback_queue import PlaybackQueue
 from realtime_tts.session.utterance import Utterance
 
 REMEMBERED_S = 10.0
-"""An utterance is kept for so long after its estimated end of playback: the client may be behind the estimate."""
+"""An utterance is kept for this time after its estimated end of playback: the client may be behind the estimate."""
 MAX_REMEMBERED_UTTERANCES = 64
 MAX_REMEMBERED_CONTEXTS = 64
 """Closed contexts whose audio the client may still be playing."""
@@ -31,7 +31,7 @@ class Context:
     active_s: float = 0.0
     """When its last input was received."""
     buffered_s: float | None = None
-    """When the last text was received that still waits for the end of its sentence."""
+    """When text was last received that still waits for the end of its sentence; None if none waits."""
     utterances: list[Utterance] = field(default_factory=list)
     """Those that may not have been played to their end, in order."""
     forgotten_s: float = 0.0
@@ -55,11 +55,11 @@ class Context:
         return sum(each.audio_s for each in self.utterances)
 
     def estimated_s(self, now_s: float) -> float:
-        """Seconds that a listener who plays all on arrival has played."""
+        """Seconds that a listener who plays audio on arrival has played."""
         return sum(each.played_s(now_s) for each in self.utterances)
 
     def is_audible(self, now_s: float) -> bool:
-        """Whether it is open, or its audio is still being played."""
+        """Whether the context is open, or its audio is still being played."""
         return self.is_open or self.estimated_s(now_s) < self.sent_s()
 
     def report(self, played_s: float, now_s: float) -> None:
@@ -67,7 +67,7 @@ class Context:
         self.client_lag_s = max(0.0, self.estimated_s(now_s) - (played_s - self.forgotten_s))
 
     def cancelled(self, played_s: float | None, now_s: float) -> Cancelled:
-        """What a cancel now reports.  `played_s` as in `report`; None if the client does not say."""
+        """The report of a cancel now.  `played_s` as in `report`; None if the client does not report it."""
         if played_s is None:
             played, source = self.estimated_s(now_s) - self.client_lag_s, "estimated"
         else:
@@ -88,7 +88,7 @@ class Context:
         )
 
     def reset(self) -> list[Utterance]:
-        """Forgets everything; returns the utterances that were not sent to their end."""
+        """Forgets everything; returns the utterances that were not completely sent."""
         unsent = [each for each in self.utterances if not each.done_sent]
         self.utterances = []
         self.writing = None
@@ -97,7 +97,7 @@ class Context:
         return unsent
 
     def due_s(self, context_idle_s: float) -> float:
-        """When its buffered text is to be spoken, or its utterance ends because no input came."""
+        """When its buffered text is to be submitted, or its utterance ends because no input was received."""
         if self.writing is None:
             return float("inf")
         due_s = float("inf")
@@ -158,7 +158,7 @@ class Contexts:
 
     @property
     def has_work(self) -> bool:
-        """Whether more text may be received for what has begun, or more of it is to be passed on."""
+        """Whether an utterance is open for text, or has more to pass on."""
         return any(context.writing is not None for context in self._contexts.values()) or any(
             queue.utterances for queue in self.queues.values()
         )
@@ -172,7 +172,7 @@ class Contexts:
         )
 
     def open(self, context: Context, *, own_queue: bool, now_s: float) -> Iterator[EndStream]:
-        """Opens a context, perhaps again, with a queue of its own or the shared one; drops those that are over."""
+        """Opens or reopens a context with its own queue or the shared one; drops contexts that have ended."""
         context.queue = self.shared
         if own_queue and context.context_id is not None:
             stream_id = f"{self._session_id}/{context.number}"

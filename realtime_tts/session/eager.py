@@ -1,6 +1,6 @@
-"""Coroutines that are begun at once, outside of a task, and finished in one if they have to wait.
+"""Coroutines that start at once, outside of a task, and continue in a task if they have to wait.
 
-Python 3.12 has this as `asyncio.Task(eager_start=True)`; this is for 3.11 too.
+Python 3.12 has this as `asyncio.Task(eager_start=True)`; this module also supports 3.11.
 """
 
 from collections.abc import Coroutine, Generator
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Rest:
-    """The rest of a coroutine that waits for something: to be awaited in a task."""
+    """The rest of a coroutine that has to wait: to be awaited in a task."""
 
     __slots__ = ("_coroutine", "_waits_for")
 

@@ -1,4 +1,4 @@
-"""Events of a session: what a client learns and hears, in any wire protocol.  Frozen values; seconds throughout.
+"""Events of a session, independent of the wire protocol.  Frozen values; times in seconds.
 
 The audio of a sentence is `SentenceStarted`, `AudioChunk`s in order, `AudioEnd`, `SentenceDone`.  A sentence is named
 by its utterance's index, which is unique in its session, and its own index in the utterance.
@@ -33,7 +33,7 @@ class ConfigApplied:
     model: str
     task_type: str | None
     ignored: tuple[str, ...]
-    """Fields that have no effect here."""
+    """Fields that have no effect with this model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class SentenceStarted:
     streamed: bool
     """False: the client wants the sentence's audio as one file."""
     labelled: bool
-    """Its audio may arrive between that of other contexts, so each frame must say to which it belongs."""
+    """Frames of other contexts may arrive between its own, so each frame must state to which context it belongs."""
 
 
 class AudioChunk(NamedTuple):
-    """The next samples of a sentence, float32 (n,) in [-1, 1]; `offset_samples` of it came before.
+    """The next samples of a sentence, float32 (n,) in [-1, 1]; `offset_samples` precede them.
 
     A tuple, since there are many: a frozen dataclass takes three times as long to create.
     """
@@ -68,7 +68,7 @@ class AudioChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AudioEnd:
-    """No audio of the sentence follows.  `failed`: what was sent of it lacks its end."""
+    """No audio of the sentence follows.  `failed`: the audio sent is incomplete."""
 
     utterance_index: int
     sentence_index: int
@@ -98,7 +98,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class SentenceFailed:
-    """Comes before the `SentenceDone` of a sentence that failed."""
+    """Precedes the `SentenceDone` of a sentence that failed."""
 
     utterance_index: int
     sentence_index: int
@@ -112,7 +112,7 @@ class SentenceDone:
     sentence_index: int
     context_id: str | None
     full_text: str | None
-    """Where `SentenceStarted` had only the beginning of the text."""
+    """Set if `SentenceStarted` had only the beginning of the text."""
     reason: FinishReason
     failed: bool
     report: ContinuityReport
@@ -142,7 +142,7 @@ class Cancelled:
     context_id: str | None
     utterance_index: int | None
     sentence_index: int | None
-    """The sentence at the playback position; None where nothing had begun."""
+    """The sentence at the playback position; None if no audio was sent."""
     text_spoken: str
     text_remaining: str
     audio_sent_s: float
@@ -162,7 +162,7 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An input was rejected, or the session fails: then `error.close_code` is set and `Closed` follows."""
+    """An input was rejected.  If `error.close_code` is set, the session has failed and `Closed` follows."""
 
     error: RealtimeTTSError
     context_id: str | None = None

@@ -14,13 +14,13 @@ class Frame(NamedTuple):
     is_binary: bool = False
     """For transports that distinguish; text is UTF-8."""
     audio_s: float = 0.0
-    """Seconds of audio in it, which the listener plays once it has arrived."""
+    """Seconds of audio in it."""
 
 
 class FrontEnd(Protocol):
-    """Decodes inputs, encodes events, moves both.
+    """Decodes inputs, encodes events, receives and sends both.
 
-    One reader and one writer task use it.  Methods that reach the client raise `ConnectionError` once it is gone.
+    One reader and one writer task use it.  Its methods raise `ConnectionError` once the client has disconnected.
     """
 
     async def receive(self) -> Iterable[SessionInput] | None:
@@ -40,7 +40,7 @@ class FrontEnd(Protocol):
 
     @property
     def is_flushed(self) -> bool:
-        """Whether all that was written went to the socket, so that the client may already have it."""
+        """Whether everything written went to the socket, so that the client may already have it."""
         ...
 
     async def close(self, code: int, reason: str) -> None:
@@ -48,5 +48,5 @@ class FrontEnd(Protocol):
         ...
 
     def abort(self) -> None:
-        """Drops the connection without a word."""
+        """Drops the connection without a close frame."""
         ...

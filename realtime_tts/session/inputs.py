@@ -1,4 +1,4 @@
-"""Inputs of a session: what a client asks for, in any wire protocol.  Frozen values; seconds throughout."""
+"""Inputs of a session, independent of the wire protocol.  Frozen values; times in seconds."""
 
 from dataclasses import dataclass, fields
 from typing import TypeAlias, TypeVar
@@ -72,7 +72,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Barge-in: end everything of a context.  `playback_offset_s` is how much of it the client has played."""
+    """Barge-in: end everything of a context.  `playback_offset_s`: how much of it the client has played."""
 
     context_id: str | None = None
     playback_offset_s: float | None = None
@@ -80,7 +80,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class PlaybackReport:
-    """How much of a context the client has played, and how much it still holds."""
+    """How much of a context the client has played, and how much it still buffers."""
 
     played_s: float
     context_id: str | None = None
@@ -94,7 +94,7 @@ class KeepAlive:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Finish what has begun, then close."""
+    """Finish the text received so far, then close."""
 
 
 SessionInput: TypeAlias = Configure | Text | Flush | Done | Cancel | PlaybackReport | KeepAlive | Close

@@ -4,7 +4,7 @@ from realtime_tts.session.events import Expiring
 from realtime_tts.session.limits import SessionLimits
 
 WARNING_S = 30.0
-"""`Expiring` is sent so long before the idle limit and the maximum duration, if these are longer than twice that."""
+"""`Expiring` is sent this long before the idle limit or the maximum duration, unless that is under twice as long."""
 
 
 class Lifetime:
@@ -14,15 +14,15 @@ class Lifetime:
         self._active_s = now_s
         self._warned: set[str] = set()
         self.opened = False
-        """Before the session is opened there is nobody to warn."""
+        """A session that is not open sends no warnings."""
 
     @property
     def deadline_s(self) -> float:
-        """When something is due: see `is_over` and `warning`."""
+        """When `is_over` or `warning` changes next."""
         return min(self._due_s("idle"), self._due_s("ttl"))
 
     def touch(self, now_s: float) -> None:
-        """Something was received or sent."""
+        """A message was received or sent."""
         self._active_s = now_s
         self._warned.discard("idle")
 
@@ -39,7 +39,7 @@ class Lifetime:
         return None
 
     def expire(self, reason: str, deadline_s: float) -> Expiring | None:
-        """The session is to end, for the reason drain or ttl; None if the client knows already."""
+        """The warning of an end for the reason drain or ttl; None if the client was already warned."""
         if {"drain", "ttl"} & self._warned:
             return None
         self._warned.update(("ttl", reason))

@@ -1,4 +1,4 @@
-"""The observer of a session: metrics and traces, never its client."""
+"""The interface of a session observer, for metrics and traces."""
 
 from typing import Protocol
 
@@ -13,7 +13,7 @@ class SessionObserver(Protocol):
         ...
 
     def on_send_queue(self, unsent_s: float) -> None:
-        """How many seconds of audio wait for one client to read."""
+        """`unsent_s` seconds of audio wait for the client to read."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The outgoing events of a session, in order.  What has left it counts as sent and cannot be withdrawn."""
+"""The outgoing events of a session, in order.  Events that have left it count as sent and cannot be withdrawn."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StartOf:
-    """Becomes a `SentenceStarted` with the text that is known when it leaves."""
+    """Becomes a `SentenceStarted` with the text that is known when it is sent."""
 
     sentence: "SentenceState"
 
 
 @dataclass(frozen=True, slots=True)
 class DoneOf:
-    """Becomes a `SentenceDone` when it leaves: its figures are those of what was sent before it."""
+    """Becomes a `SentenceDone` when it is sent: its figures include all audio sent before it."""
 
     sentence: "SentenceState"
 
 
 @dataclass(frozen=True, slots=True)
 class EndOf:
-    """Becomes an `UtteranceDone` when it leaves."""
+    """Becomes an `UtteranceDone` when it is sent."""
 
     utterance: "Utterance"
 
@@ -49,7 +49,7 @@ class Outbox:
         self._waiting: list[Outgoing] = []
         """A list: it is short, and an empty deque takes 700 bytes for each session."""
         self._sending: dict[tuple[int, int], SentenceState] = {}
-        """Sentences whose start has left, and whose end has not."""
+        """Sentences whose start was sent and whose end was not."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -93,12 +93,12 @@ class Outbox:
                 return outgoing
 
     def sentence_of(self, event: AudioChunk | AudioEnd | SentenceDone) -> "SentenceState | None":
-        """The sentence of an event that has left; None after its end, which this reports once."""
+        """The sentence of a sent event; None after its `SentenceDone`, for which it is returned once."""
         key = (event.utterance_index, event.sentence_index)
         return self._sending.pop(key, None) if isinstance(event, SentenceDone) else self._sending.get(key)
 
     def withdraw(self, utterances: Collection["Utterance"]) -> None:
-        """Removes what waits of cancelled utterances."""
+        """Removes the waiting events of cancelled utterances."""
         indices = {utterance.index for utterance in utterances}
         self._waiting = [each for each in self._waiting if _utterance_index(each) not in indices]
 

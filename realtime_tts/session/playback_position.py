@@ -7,7 +7,7 @@ from realtime_tts.session.sentence import SentenceState
 from realtime_tts.session.utterance import Utterance
 
 USUAL_CHARS_PER_S = 15.0
-"""Of English read aloud by the 28 voices of the embedded model: for a sentence whose length is not yet known."""
+"""Of English speech by the 28 voices of the embedded model: for a sentence whose length is not yet known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class PlaybackPosition:
     """The rest of that utterance, and the utterances after it."""
     utterance_index: int | None
     sentence_index: int | None
-    """At the position; None where nothing had begun."""
+    """At the position; None if no audio was sent."""
 
 
 def playback_position(utterances: Sequence[Utterance], played_s: float) -> PlaybackPosition:
@@ -54,7 +54,7 @@ def _position(utterance: Utterance, played_s: float) -> tuple[SentenceState | No
 
 
 def _within(state: SentenceState, played_s: float) -> int:
-    """The received offset after the last word of which half was played; 0 where there is none."""
+    """The received offset after the last word of which at least half was played; 0 if there is none."""
     if state.words:
         spoken = [word for word in state.words if (word.start_s + word.end_s) / 2 / state.tempo <= played_s]
         return _after(state, state.word_span(spoken[-1])[1]) if spoken else 0

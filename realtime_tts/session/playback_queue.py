@@ -1,4 +1,4 @@
-"""The playback queue: sentences that one listener hears one after the other, on one playout clock."""
+"""The playback queue: sentences that are played one after the other, on one playout clock."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from realtime_tts.session.utterance import Utterance
 
 MAX_CORRECTION_S = 0.25
-"""By how much a client's report moves its own deadline."""
+"""The most by which a client's report moves its own deadline."""
 
 
 class PlaybackQueue:
-    """A session has one.  With frame headers each context has its own: these are played side by side."""
+    """A session has one; with frame headers each context has its own, and these are played side by side."""
 
     def __init__(self, stream_id: str, sentences_ahead: int, now_s: float) -> None:
         self.stream_id = stream_id
@@ -54,7 +54,7 @@ class PlaybackQueue:
                 self._unsent[state] = None
                 yield Submit(state.request)
             if not utterance.complete:
-                return  # more of it may follow, and must not find its slots taken by what is played after it
+                return  # later utterances must not occupy the slots that more text of this one needs
 
     def has_room(self, utterance: "Utterance") -> bool:
         """Whether another sentence of `utterance` would be submitted at once."""
@@ -69,18 +69,17 @@ class PlaybackQueue:
         state.finished = event
 
     def is_first(self, state: SentenceState) -> bool:
-        """Whether nothing of its utterance has been played, and nothing before it is still to come.
+        """Whether its utterance is next in playback order and nothing of it has been sent.
 
-        Otherwise an error belongs to its sentence alone: what is being spoken is not cut off for what follows.
+        Otherwise an error concerns this sentence alone: audio that is being sent is not interrupted.
         """
         utterance = self.utterances[0]
         return utterance.current is state and state.index == 0 and not state.started
 
     def pass_on(self, outbox: Outbox, has_several: Callable[[], bool]) -> None:
-        """Moves everything that is next in playback order to the outbox, as far as it has been made.
+        """Moves everything that is next in playback order to the outbox, as far as the engine has made it.
 
-        `has_several`: whether several contexts are open: sentences that start then are labelled, whatever their
-        settings.
+        `has_several`: whether several contexts are open; sentences that start then are labelled in any case.
         """
         while self.utterances:
             utterance = self.utterances[0]
@@ -103,7 +102,7 @@ class PlaybackQueue:
 
     def on_audio_sent(self, state: SentenceState, audio_s: float, now_s: float) -> AudioSent | None:
         """`audio_s` of a sentence went to the socket at `now_s`."""
-        if state.utterance.cancelled:  # it was being written when the cancel arrived: it is not played
+        if state.utterance.cancelled:  # its write was in progress when the cancel arrived: the client discards it
             return None
         if state.due_from_s is None:
             state.due_from_s = max(state.speakable_at_s, self._last_sent_s)
@@ -113,7 +112,7 @@ class PlaybackQueue:
         return AudioSent(state.request.request_id, samples, self._playout.lead_s(now_s))
 
     def on_sentence_sent(self, state: SentenceState, now_s: float) -> Iterator[EngineCommand]:
-        """A sentence was sent to its end: another one may be submitted."""
+        """A sentence was completely sent: another one may be submitted."""
         self._unsent.pop(state, None)
         if (samples := state.on_done_sent()) and not state.utterance.cancelled:
             yield AudioSent(state.request.request_id, samples, self._playout.lead_s(now_s))
@@ -139,7 +138,7 @@ class PlaybackQueue:
         yield from self.submit_next()
 
     def on_buffer_report(self, buffered_s: float, now_s: float) -> Iterator[EngineCommand]:
-        """The client reports how much audio it still holds.
+        """The client reports how much audio it still buffers.
 
         Bounded so that a client cannot raise its own priority by reporting too little.
         """

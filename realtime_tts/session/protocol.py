@@ -27,9 +27,9 @@ class State(StrEnum):
     """Nothing accepted yet."""
     OPEN = "open"
     DRAINING = "draining"
-    """The server is about to stop: what has begun is finished, and nothing new begins."""
+    """The server is about to stop: open utterances are finished, and no others begin."""
     CLOSING = "closing"
-    """The client has asked to close: what it asked for before is finished first."""
+    """The client has requested a close: earlier text is finished first."""
     CLOSED = "closed"
 
 
@@ -47,7 +47,7 @@ RECEIVE: dict[tuple[State, type[SessionInput]], State] = {
 
 
 class Protocol:
-    """The state of one session, moved by its inputs."""
+    """The state of one session, changed by its inputs."""
 
     def __init__(self, limits: SessionLimits, *, has_default_voice: bool) -> None:
         self.state = State.NEW
@@ -56,7 +56,7 @@ class Protocol:
         self._invalid_in_a_row = 0
 
     def receive(self, item: SessionInput) -> None:
-        """Raises a `RealtimeTTSError` for an input that is not allowed now; with a `close_code` the session is over."""
+        """Raises a `RealtimeTTSError` for an input that is not allowed; its `close_code`, if any, ends the session."""
         if self.state is State.NEW and isinstance(item, Text | Flush | Done) and not self._has_default_voice:
             raise self.rejected(ConfigRequired("the first message must be `session.config`: there is no default voice"))
         if (self.state, type(item)) not in RECEIVE:
@@ -66,7 +66,7 @@ class Protocol:
         self._invalid_in_a_row = 0
 
     def rejected(self, error: RealtimeTTSError) -> RealtimeTTSError:
-        """Counts an invalid input; returns what to report: after too many in a row the end of the session."""
+        """Counts an invalid input and returns the error to report; too many in a row end the session."""
         if self.state is State.NEW and isinstance(error, UnexpectedMessage):
             error = ConfigRequired(error.message)
         self._invalid_in_a_row += 1

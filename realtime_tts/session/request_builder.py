@@ -36,18 +36,18 @@ class RequestBuilder:
     def build(
         self, utterance: "Utterance", sentence: Sentence, now_s: float, *, is_complete: bool = True
     ) -> SentenceState:
-        """The next sentence of an utterance; if it is not complete, what has been received of it."""
+        """The next sentence of an utterance; if it is not complete, the part received so far."""
         settings = utterance.settings
         respelled = settings.pronunciations.respell(sentence.text)
         if len(respelled.text) > MAX_RESPELLED * self._limits.max_sentence_chars:
-            respelled = AlignedText.of(sentence.text)  # above what the model was asked to be ready for
+            respelled = AlignedText.of(sentence.text)  # longer than the model is prepared for
         has_speed = "speed" in self._info.fields
         request = SynthesisRequest(
             request_id=f"{self._session_id}/{self._requests}",
             stream_id=utterance.queue.stream_id,
             text=_LINE_BREAK.sub(" ", respelled.text),  # only split_granularity "none" leaves line breaks inside
             text_complete=is_complete,
-            voice=settings.voice or "",  # then the voice is that of a recording
+            voice=settings.voice or "",  # empty if the voice is that of a recording
             utterance_index=utterance.index,
             streamed=settings.stream_audio,
             speed=settings.speed if has_speed else 1.0,
@@ -76,7 +76,7 @@ class RequestBuilder:
 
 
 def extend(state: SentenceState, sentence: Sentence) -> Iterator[Extend]:
-    """More of a sentence was received, and not yet its end."""
+    """More of a sentence was received, but not its end."""
     if more := _update(state, sentence):
         yield Extend(state.request.request_id, more, complete=False)
 
@@ -88,7 +88,7 @@ def complete(state: SentenceState, sentence: Sentence, now_s: float) -> Extend:
 
 
 def _update(state: SentenceState, sentence: Sentence) -> str:
-    """Returns what is new of the text."""
+    """Replaces the sentence; returns the added text."""
     known = state.sentence.text
     assert sentence.text.startswith(known), f"{sentence.text!r} does not begin with {known!r}"
     if len(sentence.text) > len(known):

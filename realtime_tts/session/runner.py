@@ -20,8 +20,8 @@ from realtime_tts.session.session import Command, FetchReference, Session
 
 log = logging.getLogger(__name__)
 
-GOODBYE_S = 2.0
-"""How long a client that reads nothing has to start reading, and learn why the session ends."""
+GIVE_UP_GRACE_S = 2.0
+"""How long a client that read nothing has to read the error before its connection is dropped."""
 
 FetchesReference = Callable[[str], Awaitable[Reference]]
 """`ref_audio` to the recording that it refers to.  Raises a `RealtimeTTSError`."""
@@ -32,7 +32,7 @@ async def no_references(_ref_audio: str) -> Reference:
 
 
 class SessionRunner:
-    """Serves one client until either side ends it.  Every exit path frees what the session holds at the engine."""
+    """Serves one client until either side ends the session.  Every exit path frees its requests at the engine."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class SessionRunner:
         self._observer = observer or NoObserver()
         self._fetch_reference = fetch_reference
         self._context = contextvars.copy_context()
-        """What the log knows of this session: engine events come from outside of it."""
+        """The logging context of this session: engine events arrive outside of it."""
         self._outgoing = asyncio.Event()
         self._watch_timer: asyncio.TimerHandle | None = None
         self._watched_until_s = clock.now_s()
@@ -64,14 +64,13 @@ class SessionRunner:
         self._giving_up: asyncio.Task[None] | None = None
         self._fetching: asyncio.Task[None] | None = None
         self._reads_until_s: float | None = None
-        """While something is always waiting to be written: when a client that reads as fast as it plays will want
-        more."""
+        """Set while a write waits: when a client that reads as fast as it plays has read everything written."""
         self._is_writing = False
         self._is_lost = False
         self._rest: Coroutine[Any, Any, None] | None = None
-        """Of a write that began outside of the writer task, and waits for the client."""
+        """Of a write that began outside of the writer task and waits for the client."""
         self._writing_since_s = 0.0
-        """Since when the present write has been waiting, if there is one."""
+        """When the current write began, if there is one."""
 
     async def run(self) -> None:
         """Reads in the caller's task; writes in one of its own."""
@@ -114,12 +113,12 @@ class SessionRunner:
                 log.error("session %s failed", self._session.session_id, exc_info=outcome)
 
     def end(self, error: RealtimeTTSError) -> None:
-        """Ends the session from outside, such as by a server that stops."""
+        """Ends the session from outside, for example when the server stops."""
         if not self._session.closed:
             self._execute(self._session.fail(error))
 
     def expire(self, reason: str, deadline_s: float) -> None:
-        """The session has `deadline_s` left: the client is warned, what has begun is finished, then it closes."""
+        """Ends the session within `deadline_s`: warns the client, finishes open utterances, then closes."""
         self._execute(self._session.expire(reason, deadline_s))
 
     def abort(self) -> None:
@@ -131,8 +130,8 @@ class SessionRunner:
     async def _read(self) -> None:
         """Never waits for synthesis, so a close, a cancel or a disconnect is seen at once.
 
-        What is received after the session's end is discarded until the writer has sent the close: a socket that is
-        closed with something unread is reset, and what was sent before is lost with it.
+        After the session's end received data is discarded until the writer has sent the close: a socket closed with
+        unread data is reset, and data sent before may be lost.
         """
         while True:
             try:
@@ -146,7 +145,7 @@ class SessionRunner:
                 self._decide(partial(self._session.receive, item))
             if self._session.deadline_s < self._watched_until_s:
                 self._watch()
-            # Frames that have already arrived are received without a wait: a flood would delay all other sessions.
+            # Frames that have already arrived are received without a wait: many of them would delay all other sessions.
             await asyncio.sleep(0)
             while self._session.has_backlog:
                 self._decide(self._session.process_backlog)
@@ -157,7 +156,7 @@ class SessionRunner:
             await self._outgoing.wait()
             self._outgoing.clear()
             if self._is_lost:
-                raise ConnectionResetError("the client is gone")
+                raise ConnectionResetError("the client has disconnected")
             self._is_writing = True
             if (rest := self._rest) is not None:
                 self._rest = None
@@ -181,7 +180,7 @@ class SessionRunner:
             self._reads_until_s = max(self._writing_since_s, self._session.playout_end_s or 0.0)
 
     def _write_at_once(self, now_s: float) -> None:
-        """Writes the audio that waits, without a switch to the writer task, which costs as much as all the rest.
+        """Writes waiting audio without a switch to the writer task, which would double the cost.
 
         If the client has to be waited for, the writer task takes over.
         """
@@ -205,7 +204,7 @@ class SessionRunner:
                     break
 
     async def _finish(self, rest: Rest, event: SessionEvent, frame: Frame, frames: Iterator[Frame]) -> None:
-        """The rest of what `_write_at_once` has begun."""
+        """The rest of a write that `_write_at_once` began."""
         await rest
         self._on_frame_sent(event, frame, self._clock.now_s())
         for frame in frames:
@@ -214,9 +213,9 @@ class SessionRunner:
             await self._send_frame(event, frame)
 
     def _watch(self) -> None:
-        """Does what is due by the clock, and ends a session whose client reads nothing.
+        """Calls `on_time` when it is due, and ends a session whose client does not read.
 
-        It looks a few times in each limit: a timer for each write would cost more than the write.
+        It runs a few times per limit: a timer for each write would cost more than the write.
         """
         if self._watch_timer is not None:
             self._watch_timer.cancel()
@@ -238,14 +237,14 @@ class SessionRunner:
         if not self._session.closed:
             self._session.drop_unsent()
             self.end(SlowClient(f"the client has read less than it could play for {timeout_s:g} s"))
-            await asyncio.sleep(min(GOODBYE_S, timeout_s))
+            await asyncio.sleep(min(GIVE_UP_GRACE_S, timeout_s))
         log.info("session %s: the client does not read", self._session.session_id)
         self._front_end.abort()
         self._is_lost = True
         self._stop_reading()
 
     def _behind_s(self, now_s: float) -> float:
-        """For how long the client has read nothing, or less than it could play meanwhile."""
+        """For how long the client has read nothing, or less than it could play."""
         if self._reads_until_s is None:
             return 0.0
         return now_s - min(self._reads_until_s, self._writing_since_s)
@@ -265,7 +264,7 @@ class SessionRunner:
             self._outgoing.set()
 
     def _drop_client(self) -> None:
-        log.info("session %s: too much waits for a client that does not read", self._session.session_id)
+        log.info("session %s: too many messages wait for a client that does not read", self._session.session_id)
         self._session.drop_unsent()
         self._execute(self._session.abandon())
         self._front_end.abort()  # ends the reader, and with it the session
@@ -283,14 +282,14 @@ class SessionRunner:
             self._context.copy().run(self._fail)
 
     def _decide(self, decision: Callable[[float], list[Command]]) -> None:
-        """Asks the session, and executes its answer.  A bug in the server ends this session alone, and is reported."""
+        """Executes a decision of the session.  An unexpected exception is logged and ends this session alone."""
         try:
             self._execute(decision(self._clock.now_s()))
         except Exception:
             self._fail()
 
     def _fail(self) -> None:
-        """For an unexpected exception that has just been caught."""
+        """Ends the session after an unexpected exception, which is being handled."""
         log.exception("session %s failed", self._session.session_id)
         self.end(InternalError("something went wrong on the server"))
 
@@ -307,7 +306,7 @@ class SessionRunner:
 
     async def _send(self, event: SessionEvent) -> None:
         if isinstance(event, Closed):
-            # The close waits for the peer's own, and two tasks cannot read at once.
+            # The close waits for the close frame of the peer, and two tasks cannot read at once.
             self._stop_reading()
             if self._stopped_reading is not None:
                 await self._stopped_reading
@@ -325,7 +324,7 @@ class SessionRunner:
     async def _send_frame(self, event: SessionEvent, frame: Frame) -> None:
         given_s, was_flushed = self._clock.now_s(), self._front_end.is_flushed
         await self._front_end.send(frame)
-        # On busy cores this task may continue up to 40 ms after the frame has gone.
+        # On busy cores this task may continue up to 40 ms after the frame was sent.
         at_once = was_flushed and self._front_end.is_flushed
         self._on_frame_sent(event, frame, given_s if at_once else self._clock.now_s())
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from realtime_tts.session.utterance import Utterance
 
 AUDIBLE = 10 ** (-40 / 20)
-"""The first sample above -40 dBFS counts as audible: below are a voice's breath and a model's noise."""
+"""The first sample above -40 dBFS counts as audible: breath and the noise of a model are below."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +53,7 @@ class SentenceState:
     speakable_at_s: float
     """When enough of its text had been received to speak it."""
     held: list[Samples | tuple[Word, ...]] = field(default_factory=list)
-    """Audio and word times from the engine that wait for the sentences before."""
+    """Audio and word times from the engine that wait until earlier sentences are passed on."""
     words: list[Word] = field(default_factory=list)
     finished: RequestFinished | None = None
     started: bool = False
@@ -64,7 +64,7 @@ class SentenceState:
     """The text of its `SentenceStarted`."""
     ledger: PlayoutLedger = field(default_factory=PlayoutLedger)
     due_from_s: float | None = None
-    """When it could first have been sent: its text complete, and everything before it sent."""
+    """The earliest time at which it could have been sent: its text complete, and everything before it sent."""
     leading_silence_s: float | None = None
     samples_made: int = 0
     """By the model."""
@@ -72,9 +72,9 @@ class SentenceState:
     """Passed on, after the stretcher."""
     audio_sent_s: float = 0.0
     samples_reported: int = 0
-    """Of `samples_made`, those that the engine knows were sent."""
+    """Of `samples_made`, those reported to the engine as sent."""
     played_intervals: list[tuple[float, float]] = field(default_factory=list)
-    """`[begin, end)` of each gapless stretch of its playback, by the clock, if the client plays all on arrival."""
+    """`[begin, end)` of each gapless part of its playback, in clock time, if the client plays audio on arrival."""
     _stretcher: StreamingStretcher | None = None
 
     @property
@@ -84,14 +84,14 @@ class SentenceState:
     # -- Passing on ----------------------------------------------------------------------------------------------------
 
     def start(self, outbox: Outbox, *, labelled: bool) -> None:
-        """Call once, before `pass_on` and `end`, when it is this sentence's turn."""
+        """To be called once, before `pass_on` and `end`, when this sentence is next in playback order."""
         self.started = True
         self.labelled = labelled
         if self.wants_words and not self.has_word_times:
             outbox.add(self._words("unsupported"))
 
     def pass_on(self, outbox: Outbox) -> None:
-        """Moves what is held to the outbox, in order."""
+        """Moves held audio and word times to the outbox, in order."""
         if not self.held:
             return
         held, self.held = self.held, []
@@ -103,7 +103,7 @@ class SentenceState:
                 self._pass_on_audio(each if self.tempo == 1.0 else self._stretched(each), outbox)
 
     def end(self, outbox: Outbox) -> None:
-        """The rest of the audio, and the error if there is one."""
+        """Adds the rest of the audio, and the error if there is one, to the outbox."""
         assert self.finished is not None
         error = self.finished.error
         if self.wants_words and self.has_word_times and not self.words and error is None:
@@ -190,7 +190,7 @@ class SentenceState:
         return self._report(min(round(self.audio_sent_s * self.sample_rate_hz * self.tempo), self.samples_made))
 
     def on_done_sent(self) -> int:
-        """Nothing more of it will be sent.  Returns the samples that the engine does not yet know as sent."""
+        """No more of it will be sent.  Returns the samples not yet reported to the engine as sent."""
         return self._report(self.samples_made)
 
     def _record(self, ledger: PlayoutLedger, audio_s: float, now_s: float, playout_end_s: float | None) -> None:
@@ -211,7 +211,7 @@ class SentenceState:
             intervals.append((begin_s, begin_s + audio_s))
 
     def played_s(self, at_s: float) -> float:
-        """Seconds of it that a listener who plays all on arrival has played by `at_s`."""
+        """Seconds of it that a listener who plays audio on arrival has played by `at_s`."""
         return sum(min(max(at_s - begin, 0.0), end - begin) for begin, end in self.played_intervals)
 
     # -- Text ----------------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ class SentenceState:
 
     def source(self, offset: int) -> int:
         """The offset in the received text of the character at `offset` of the sentence."""
-        # A surrogate pair received as two characters is one of the sentence, so its end may come early.
+        # A surrogate pair received as two characters is one character here, so the end needs a case of its own.
         is_end = offset >= len(self.sentence.text)
         return self.offsets.source_end(self.offsets.length) if is_end else self.offsets.source(offset)
 
@@ -237,5 +237,5 @@ class SentenceState:
 
 
 def audible_after(ttfp_s: float | None, leading_silence_s: float | None) -> float | None:
-    """Time to the first audible sample: time to the first packet, and the silence at its beginning."""
+    """Time to the first audible sample: time to the first packet plus the silence at its beginning."""
     return None if ttfp_s is None or leading_silence_s is None else ttfp_s + leading_silence_s

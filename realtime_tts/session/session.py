@@ -1,8 +1,8 @@
 """One client's session: inputs in, events out, sans-I/O.  It never awaits, locks or reads a clock.
 
-Every method returns the commands that are to be carried out at once.  Events wait, in order, for `next`; who sends them
-reports it with `on_audio_sent` and `on_event_sent`.  Only what was sent moves the listener's playout clock, and what
-still waits can be withdrawn.
+Every method returns the commands that are to be executed at once.  Events wait, in order, for `next`; the sender
+reports them with `on_audio_sent` and `on_event_sent`.  Only sent audio moves the listener's playout clock, and waiting
+events can be withdrawn.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -81,10 +81,10 @@ Command: TypeAlias = EngineCommand | FetchReference
 
 
 class Quota(TypingProtocol):
-    """A limit of the characters that a client may have spoken."""
+    """A limit of the characters that a client may submit."""
 
     def charge(self, characters: int) -> None:
-        """Counts them.  Raises a `RealtimeTTSError` if they are more than is left; then none are counted."""
+        """Counts characters.  Raises a `RealtimeTTSError`, and counts none, if they exceed the rest of the quota."""
         ...
 
 
@@ -99,7 +99,7 @@ class Session:
         expires_at_unix_s: float,
         quota: Quota | None = None,
     ) -> None:
-        """`models` are those that the client may choose from; the first is the default.
+        """The client may choose one of `models`; the first is the default.
 
         `now_s` and all later times are of one `Clock`; `expires_at_unix_s` is only reported to the client.
         """
@@ -109,7 +109,7 @@ class Session:
         self._expires_at_unix_s = expires_at_unix_s
         self._quota = quota
         self._lifetime = Lifetime(limits, now_s)
-        self._goodbye = (1000, "done")
+        self._regular_close = (1000, "done")
         self._draining = False
         self._fetching: Configure | None = None
         self._held: list[SessionInput] = []
@@ -155,7 +155,7 @@ class Session:
         return len(self._outbox)
 
     def drop_unsent(self) -> None:
-        """Discards the waiting events: for a client that does not read, before the error that says so."""
+        """Discards the waiting events, so that a client that does not read receives the error at once."""
         self._outbox.clear()
 
     @property
@@ -180,7 +180,7 @@ class Session:
         return self._apply_or_hold(item, now_s)
 
     def reject(self, error: RealtimeTTSError, now_s: float) -> list[Command]:
-        """The client has sent what is not an input at all."""
+        """The client has sent data that is not an input."""
         if self.closed:
             return []
         self._lifetime.touch(now_s)
@@ -316,8 +316,8 @@ class Session:
         limits, pending = self._limits, self._contexts.pending_chars
         if pending + len(text) > limits.max_pending_chars:
             raise TooMuchUnspoken(
-                f"{len(text)} more characters would exceed the {limits.max_pending_chars} that may wait to be spoken"
-                f" ({pending} do already); nothing of this message was applied"
+                f"{len(text)} more characters would exceed the limit of {limits.max_pending_chars} not yet spoken"
+                f" ({pending} now); this message was not applied"
             )
         if context.writing is not None and context.writing.characters + len(text) > limits.max_utterance_chars:
             raise TextTooLong(
@@ -326,7 +326,7 @@ class Session:
 
     def _check_may_begin(self) -> None:
         if self._draining:
-            raise SessionEnding("this session is about to end, as `session.expiring` said: open a new connection")
+            raise SessionEnding("this session ends soon, as `session.expiring` announced: open a new connection")
         if self._settings.has_voice:
             return
         if self._info.voices:
@@ -392,7 +392,7 @@ class Session:
     # -- Barge-in and playback reports ---------------------------------------------------------------------------------
 
     def _on_cancel(self, context_id: str | None, played_s: float | None, now_s: float) -> Iterator[Command]:
-        """Ends a context's speech, wherever it is: at the engine, waiting to be sent, or in the listener's buffer."""
+        """Ends a context's speech: at the engine, waiting to be sent, and in the listener's buffer."""
         context = self._contexts.get(context_id) or self._contexts.unopened(context_id)
         cancelled = context.cancelled(played_s, now_s)
         unplayed_s = context.sent_s() - context.estimated_s(now_s)
@@ -444,19 +444,19 @@ class Session:
         return all(each.context_id == state.utterance.context_id for each in utterances)
 
     def _progress(self) -> list[Command]:
-        """Passes on what can be sent, and ends the session where that was all."""
+        """Moves what can be sent to the outbox, and closes a session that is ending and has nothing left."""
         for queue in self._contexts.queues.values():
             queue.pass_on(self._outbox, self._contexts.has_several_open)
         state = self._protocol.state
         ending = state is State.CLOSING or state is State.DRAINING
         if ending and not self._contexts.has_work and self._fetching is None:
-            return list(self._close(*self._goodbye))
+            return list(self._close(*self._regular_close))
         return []
 
     # -- Sent ----------------------------------------------------------------------------------------------------------
 
     def wants(self, event: SessionEvent) -> bool:
-        """Whether the rest of an event that has left is still to be sent: not after a cancel."""
+        """Whether the remaining frames of an event are to be sent: not after a cancel."""
         if not isinstance(event, AudioChunk | AudioEnd):
             return True
         state = self._outbox.sentence_of(event)
@@ -478,7 +478,7 @@ class Session:
     # -- Time and ends -------------------------------------------------------------------------------------------------
 
     def on_time(self, now_s: float) -> list[Command]:
-        """Speaks text that has waited long enough, ends what has lasted long enough; to be called at `deadline_s`."""
+        """Submits text that has waited its maximum delay, and applies the time limits; call it at `deadline_s`."""
         if self.closed:
             return []
         if self._lifetime.is_over(now_s):
@@ -505,26 +505,26 @@ class Session:
             yield from self._queue_warnings(context.writing.flush(now_s))
 
     def expire(self, reason: str, deadline_s: float) -> list[Command]:
-        """The session is to end: warns the client, finishes the utterances that have begun, then closes.
+        """Ends the session: warns the client, finishes the open utterances, then closes.
 
-        `reason` is drain or ttl; `deadline_s` is how long it has.  The caller ends it then in any case.
+        `reason` is drain or ttl; after `deadline_s` the caller ends the session in any case.
         """
         if self.closed or (warning := self._lifetime.expire(reason, deadline_s)) is None:
             return []
         self._outbox.add(warning)
         if self._protocol.state is not State.CLOSING:
-            self._goodbye = (1012, "server_stopping") if reason == "drain" else (1001, "session_expired")
+            self._regular_close = (1012, "server_stopping") if reason == "drain" else (1001, "session_expired")
         self._protocol.drain()
         self._draining = True
         return self._progress()
 
     def fail(self, error: RealtimeTTSError, context_id: str | None = None) -> list[Command]:
-        """Reports `error` to the client; with a close code it is the end of the session."""
+        """Reports `error` to the client; an error with a close code ends the session."""
         self._outbox.add(Failed(error, context_id))
         return [] if error.close_code is None else list(self._close(error.close_code, error.code))
 
     def abandon(self) -> list[Command]:
-        """The client is gone: ends everything at the engine."""
+        """The client has disconnected: ends everything at the engine."""
         self._protocol.close()
         self._held.clear()
         stream_ids = list(self._contexts.queues)

@@ -29,7 +29,7 @@ VOICE_SCHEME = "voice:"
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """Validated values.  An utterance keeps those that were in force at its beginning."""
+    """Validated values.  An utterance keeps the settings that were in force when it began."""
 
     voice: str | None
     audio_format: AudioFormat
@@ -40,7 +40,7 @@ class SessionSettings:
     speed: float = 1.0
     split_granularity: Granularity = "sentence"
     max_buffer_delay_s: float = 3.0
-    """Buffered text is spoken if no more is received for so long; 0: never."""
+    """Buffered text is spoken after this time without more text; 0: never."""
     text_filters: frozenset[TextFilter] = frozenset()
     pronunciations: Pronunciations = NO_PRONUNCIATIONS
     initial_codec_chunk_frames: int | None = None
@@ -57,7 +57,7 @@ class SessionSettings:
 
     @classmethod
     def default(cls, info: ModelInfo) -> "SessionSettings":
-        """Whole wav files, which public clients of this protocol expect by default."""
+        """Whole wav files: the default that public clients of this protocol expect."""
         return cls(voice=info.default_voice, audio_format=AudioFormat.parse("wav", info.sample_rate_hz))
 
     @property
@@ -77,7 +77,7 @@ class SessionSettings:
 
 
 def uploaded_voice(config: Configure, info: ModelInfo) -> str | None:
-    """The name of a voice that is not the model's own, and may have been uploaded; None if there is none."""
+    """The configured voice if it is not one of the model's own and may have been uploaded; otherwise None."""
     name = config.voice
     if not isinstance(name, str) or name in info.voice_names or "ref_audio" not in info.fields:
         return None
@@ -90,14 +90,14 @@ def apply_config(
     info: ModelInfo,
     reference: Reference | None = None,
 ) -> tuple[SessionSettings, tuple[str, ...]]:
-    """The settings after `config`, and the names of fields that have no effect here.
+    """The settings after `config`, and the names of fields that have no effect with this model.
 
-    `reference` is the recording that `config.ref_audio` or an `uploaded_voice` refers to, once it has been fetched.
-    Raises `InvalidConfig`, `UnknownVoice` or `UnsupportedFormat` with the field's name; nothing is then changed.
+    `reference` is the fetched recording of `config.ref_audio` or of an `uploaded_voice`.  Raises `InvalidConfig`,
+    `UnknownVoice` or `UnsupportedFormat` with the field's name; `current` then remains in force.
     """
     default = SessionSettings.default(info)
-    ignored = [*config.unknown, *_without_effect(config, info)]
-    _refuse_unsupported(config, info)
+    ignored = [*config.unknown, *_ignored_fields(config, info)]
+    _reject_unsupported(config, info)
     voice = _chosen(config.voice, current.voice, default.voice)
     if uploaded_voice(config, info) is None or reference is None:
         _check_voice(voice, current, info)
@@ -146,19 +146,18 @@ def _chosen(value: T | UnsetType | None, current: T, default: T) -> T:
 
 def _check_voice(name: str | None, current: SessionSettings, info: ModelInfo) -> None:
     if name is not None and name != current.voice and name not in info.voice_names:
-        words = f"there is no voice {name[:80]!r}; GET /v1/audio/voices lists those of {info.name}"
-        raise UnknownVoice(words, param="voice")
+        message = f"there is no voice {name[:80]!r}; GET /v1/audio/voices lists those of {info.name}"
+        raise UnknownVoice(message, param="voice")
 
 
 def _language(name: str, info: ModelInfo) -> str:
     if name.lower() == AUTO.lower():
         return AUTO
     primary = primary_language(name)
-    spoken = {primary_language(voice.language) for voice in info.voices} | set(info.languages)
-    if primary not in spoken:
-        raise InvalidConfig(
-            f"{info.name} has no voice for {printable(name)!r}; it speaks {', '.join(sorted(spoken))}", param="language"
-        )
+    supported = {primary_language(voice.language) for voice in info.voices} | set(info.languages)
+    if primary not in supported:
+        message = f"{info.name} has no voice for {printable(name)!r}; its languages: {', '.join(sorted(supported))}"
+        raise InvalidConfig(message, param="language")
     return printable(name)
 
 
@@ -168,8 +167,8 @@ def _format(name: str, rate_hz: int | None, info: ModelInfo) -> AudioFormat:
     )
 
 
-def _without_effect(config: Configure, info: ModelInfo) -> Iterator[str]:
-    """Fields that the model does not have, without which the speech is as good."""
+def _ignored_fields(config: Configure, info: ModelInfo) -> Iterator[str]:
+    """Sampling fields that the model does not have: ignored, since the speech is equally good without them."""
     for name, value in (
         ("seed", config.seed),
         ("temperature", config.temperature),
@@ -182,8 +181,8 @@ def _without_effect(config: Configure, info: ModelInfo) -> Iterator[str]:
             yield name
 
 
-def _refuse_unsupported(config: Configure, info: ModelInfo) -> None:
-    """Fields without which the speech would not be what was asked for."""
+def _reject_unsupported(config: Configure, info: ModelInfo) -> None:
+    """Rejects fields that the model does not have and that change the voice: ignoring them would surprise a client."""
     for name, value in (
         ("instructions", config.instructions),
         ("ref_audio", config.ref_audio),
@@ -192,7 +191,7 @@ def _refuse_unsupported(config: Configure, info: ModelInfo) -> None:
         ("speaker_embedding", config.speaker_embedding),
     ):
         if value and not isinstance(value, UnsetType) and name not in info.fields:
-            raise InvalidConfig(f"{info.name} does not support it", param=name)
+            raise InvalidConfig(f"{info.name} does not support this field", param=name)
     if isinstance(config.task_type, str) and config.task_type != info.task_type:
         kind = "no task types" if info.task_type is None else f"{info.task_type} only"
         raise InvalidConfig(f"{info.name} has {kind}, got {printable(config.task_type)!r}", param="task_type")
@@ -214,9 +213,8 @@ def _one_of(field: str, value: str, allowed: tuple[str, ...]) -> str:
 def _filters(names: Sequence[str]) -> frozenset[TextFilter]:
     known = {each.value for each in TextFilter}
     if unknown := [name for name in names if name not in known]:
-        raise InvalidConfig(
-            f"there is no {printable(unknown[0])!r}; there are {', '.join(sorted(known))}", param="text_filters"
-        )
+        message = f"unknown filter {printable(unknown[0])!r}; must be some of {', '.join(sorted(known))}"
+        raise InvalidConfig(message, param="text_filters")
     return frozenset(TextFilter(name) for name in names)
 
 
@@ -227,13 +225,11 @@ def _pronunciations(config: Configure, current: SessionSettings, info: ModelInfo
     pronunciations = Pronunciations(chosen)
     for word, ipa in pronunciations.ipa:
         if "pronunciations" not in info.fields:
-            words = f"{info.name} reads no IPA; spell {printable(word)!r} another way"
-            raise InvalidConfig(words, param="pronunciations")
+            message = f"{info.name} does not support IPA; respell {printable(word)!r} with letters"
+            raise InvalidConfig(message, param="pronunciations")
         if unknown := set(ipa) - info.ipa_symbols - {" "}:
-            raise InvalidConfig(
-                f"{info.name} has no sound for {printable(min(unknown))!r} in {printable(ipa)!r}",
-                param="pronunciations",
-            )
+            message = f"{info.name} has no IPA symbol {printable(min(unknown))!r}, used in {printable(ipa)!r}"
+            raise InvalidConfig(message, param="pronunciations")
     return pronunciations
 
 
@@ -265,18 +261,18 @@ class _Conditioning(TypedDict):
 def _conditioning(
     config: Configure, current: SessionSettings, reference: Reference | None, info: ModelInfo
 ) -> _Conditioning:
-    """The voice and its manner."""
+    """The fields that determine the voice and the manner of speaking."""
     instructions = _chosen(config.instructions, current.instructions, None)
     if instructions is not None and len(instructions) > MAX_INSTRUCTION_CHARS:
-        words = f"at most {MAX_INSTRUCTION_CHARS} characters, got {len(instructions)}"
-        raise InvalidConfig(words, param="instructions")
+        message = f"must have at most {MAX_INSTRUCTION_CHARS} characters, got {len(instructions)}"
+        raise InvalidConfig(message, param="instructions")
     ref_text = _chosen(config.ref_text, current.ref_text, None)
     x_vector_only = _chosen(config.x_vector_only_mode, current.x_vector_only_mode, False)
     if reference is not None:
         if uploaded_voice(config, info) is not None and not (ref_text or reference.text):
             x_vector_only = True  # its transcript is not known
         if not x_vector_only and not (ref_text or reference.text):
-            raise InvalidConfig("give the transcript of ref_audio, or set x_vector_only_mode", param="ref_text")
+            raise InvalidConfig("must be the transcript of ref_audio; or set x_vector_only_mode", param="ref_text")
         reference = replace(reference, text=ref_text or reference.text, x_vector_only=x_vector_only)
     embedding = _chosen(config.speaker_embedding, current.speaker_embedding, None)
     if embedding is not None and not all(math.isfinite(value) for value in embedding):

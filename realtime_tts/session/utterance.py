@@ -1,4 +1,4 @@
-"""One utterance: the text intake from what the client writes to the sentences that the engine is asked for."""
+"""One utterance: from the client's text to the sentences submitted to the engine."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from realtime_tts.text.unicode import is_speakable, printable
 BLOCK_CHARS = 4096
 """Characters split into sentences at a time: 5 to 20 ms of work for sentences of one letter."""
 EARLY_WORDS = 3
-"""Words of a sentence before a model that reads ahead starts it: with fewer it would guess the intonation."""
+"""Words of a sentence before a model that reads ahead starts it: with fewer it would have to guess the intonation."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,9 +44,9 @@ class Utterance:
     sentences: list[SentenceState] = field(default_factory=list)
     """In playback order."""
     submitted: int = 0
-    """Of `sentences`, how many the engine has been given."""
+    """Of `sentences`, how many were submitted to the engine."""
     passed_on: int = 0
-    """Of `sentences`, how many were wholly passed on."""
+    """Of `sentences`, how many were completely passed on."""
     total_sentences: int = 0
     complete: bool = False
     cancelled: bool = False
@@ -56,7 +56,7 @@ class Utterance:
 
     @property
     def current(self) -> SentenceState | None:
-        """The sentence whose turn it is to be passed on."""
+        """The sentence that is next to be passed on."""
         return self.sentences[self.passed_on] if self.passed_on < len(self.sentences) else None
 
     @property
@@ -93,7 +93,7 @@ class Utterance:
     # -- Text intake ---------------------------------------------------------------------------------------------------
 
     def push(self, text: str, now_s: float) -> Iterator[EngineCommand | Warned]:
-        """Takes more text in, and splits a first block of it."""
+        """Receives more text, and splits a first block of it."""
         self.received.append(text)
         self.characters += len(text)
         self.unread += text
@@ -107,7 +107,7 @@ class Utterance:
             yield from self._on_beginning(now_s)
 
     def flush(self, now_s: float) -> Iterator[EngineCommand | Warned]:
-        """Makes sentences of all that is buffered."""
+        """Makes sentences of all buffered text."""
         while self.unread:
             yield from self.read_block(now_s)
         sentences = self.splitter.push(self.cleaner.flush())
@@ -158,7 +158,7 @@ class Utterance:
     # -- Delivery ------------------------------------------------------------------------------------------------------
 
     def on_audible(self, leading_silence_s: float | None) -> None:
-        """Audio of a sentence that begins with `leading_silence_s` was sent; None while it is all silence."""
+        """Audio of a sentence that begins with `leading_silence_s` was sent; None while all of it is silence."""
         if leading_silence_s is not None:
             ttfp_s = self.ledger.report(started_at_s=self.began_s).ttfp_s
             self.ttfa_s = audible_after(ttfp_s, leading_silence_s)
@@ -170,7 +170,7 @@ class Utterance:
         self.submitted = self.passed_on = len(begun)
 
     def played_s(self, at_s: float) -> float:
-        """Seconds of it that a listener who plays all on arrival has played by `at_s`."""
+        """Seconds of it that a listener who plays audio on arrival has played by `at_s`."""
         return sum(sentence.played_s(at_s) for sentence in self.begun)
 
     def done_event(self) -> UtteranceDone:

@@ -18,7 +18,7 @@ from realtime_tts.server.app import ServerLimits
 from realtime_tts.session.limits import SessionLimits
 from tests.base_client import BaseClient, base_client, raw_socket
 from tests.fakes import raises_for, slots, spoken_pcm, until, wrapped
-from tests.neighbour import STREAM, attacked
+from tests.neighbour import STREAM, shared_server
 from tests.serving import tone_server
 
 LIMITS = SessionLimits()
@@ -41,7 +41,7 @@ async def ends(client: BaseClient, code: str, close_code: int) -> None:
 
 
 async def test_an_invalid_message_is_answered_and_the_session_continues() -> None:
-    async with attacked() as url, base_client(url, **STREAM) as client:
+    async with shared_server() as url, base_client(url, **STREAM) as client:
         for frame, code in (
             (b"\x00\x01", "unexpected_message"),
             ("[]", "invalid_message"),
@@ -64,7 +64,7 @@ async def test_an_invalid_message_is_answered_and_the_session_continues() -> Non
 
 
 async def test_a_message_that_is_not_json_ends_the_session_with_1007() -> None:
-    async with attacked() as url:
+    async with shared_server() as url:
         for frame in (
             *("", "hello", "{", '{"type": "input.text", "text": "\\uZZZZ"}'),
             *("[" * 100_000, '{"a":' * 30_000),
@@ -75,20 +75,20 @@ async def test_a_message_that_is_not_json_ends_the_session_with_1007() -> None:
 
 
 async def test_a_binary_frame_before_any_config_ends_the_session_with_1008() -> None:
-    async with attacked() as url, base_client(url) as client:
+    async with shared_server() as url, base_client(url) as client:
         await client.socket.send(b"\x00" * 100)
         await ends(client, "unexpected_message", 1008)
 
 
 async def test_text_that_is_not_utf_8_ends_the_session_with_1007() -> None:
-    async with attacked() as url, base_client(url, **STREAM) as client:
+    async with shared_server() as url, base_client(url, **STREAM) as client:
         await client.next("session.updated")
         await client.socket.send(b'{"type": "input.text", "text": "\xff\xfe"}', text=True)
         assert await client.close_code() == 1007
 
 
 async def test_frames_that_break_the_websocket_protocol_end_the_session_with_1002() -> None:
-    async with attacked() as url:
+    async with shared_server() as url:
         reader, writer = await raw_socket(url)
         writer.write(bytes.fromhex("8f8000000000") + os.urandom(64))  # opcode 15
         # The close frame: its opcode, its length, its code.
@@ -98,7 +98,7 @@ async def test_frames_that_break_the_websocket_protocol_end_the_session_with_100
 
 
 async def test_a_message_in_many_fragments_is_one_message() -> None:
-    async with attacked() as url, base_client(url, **STREAM) as client:
+    async with shared_server() as url, base_client(url, **STREAM) as client:
         message = json.dumps({"type": "input.text", "text": "Hällo thère, 你好."}, ensure_ascii=False).encode()
         await client.socket.send([message[i : i + 3] for i in range(0, len(message), 3)], text=True)
         await client.send({"type": "input.done"})
@@ -106,7 +106,7 @@ async def test_a_message_in_many_fragments_is_one_message() -> None:
 
 
 async def test_a_stream_of_bad_messages_ends_the_session_with_1008() -> None:
-    async with attacked() as url, base_client(url, **STREAM) as client:
+    async with shared_server() as url, base_client(url, **STREAM) as client:
         for _ in range(10):
             await client.socket.send("{}")
             assert not (await client.next("error"))["fatal"]
@@ -120,10 +120,10 @@ async def test_a_stream_of_bad_messages_ends_the_session_with_1008() -> None:
 
 async def test_after_session_close_only_earlier_text_is_finished() -> None:
     model = tone.build(costs=tone.ToneCosts(a0_s=0.002))
-    async with attacked(model=model) as url, base_client(url, **STREAM) as client:
+    async with shared_server(model=model) as url, base_client(url, **STREAM) as client:
         await client.send({"type": "input.text", "text": "Hello there."})
         await client.send({"type": "session.close"})
-        await client.say("Too late.")
+        await client.send_utterance("Too late.")
         utterance = await client.utterance()
         assert utterance.texts == ["Hello there."]
         assert {error["code"] for error in utterance.errors} == {"unexpected_message"}
@@ -150,7 +150,7 @@ FITS: dict[type, tuple[type, ...]] = {str: (str,), int: (int,), bool: (bool,), f
 
 async def test_every_config_field_of_a_wrong_type_is_refused_by_name() -> None:
     limits = replace(LIMITS, max_invalid_messages=1000)
-    async with attacked(limits) as url, base_client(url, **STREAM) as client:
+    async with shared_server(limits) as url, base_client(url, **STREAM) as client:
         for field, kind in CONFIG_TYPES.items():
             for value in (1, "1", True, 1.5, [], [1], {}, {"a": 1}):
                 if type(value) in FITS[kind]:
@@ -177,7 +177,7 @@ OUT_OF_RANGE = (
 
 
 async def test_a_config_out_of_range_changes_nothing() -> None:
-    async with attacked(replace(LIMITS, max_invalid_messages=1000)) as url, base_client(url, **STREAM) as client:
+    async with shared_server(replace(LIMITS, max_invalid_messages=1000)) as url, base_client(url, **STREAM) as client:
         for field, values, code in OUT_OF_RANGE:
             for value in values:
                 await client.socket.send(f'{{"type": "session.config", "{field}": {value}}}')
@@ -188,7 +188,7 @@ async def test_a_config_out_of_range_changes_nothing() -> None:
 
 
 async def test_what_is_sent_back_to_the_client_is_valid_and_short() -> None:
-    async with attacked() as url, base_client(url, **STREAM) as client:
+    async with shared_server() as url, base_client(url, **STREAM) as client:
         await client.next("session.updated")
         for config in (
             '{"type":"session.config","language":"en-\\ud800"}',
@@ -203,7 +203,7 @@ async def test_what_is_sent_back_to_the_client_is_valid_and_short() -> None:
 
 
 async def test_a_message_too_big_gets_an_error_before_the_close() -> None:
-    async with attacked() as url:
+    async with shared_server() as url:
         for size in (256 * 1024, 1_000_000, 1024 * 1024):
             async with base_client(url, **STREAM) as client:
                 await client.send({"type": "input.text", "text": "x" * size})
@@ -212,7 +212,7 @@ async def test_a_message_too_big_gets_an_error_before_the_close() -> None:
 
 @pytest.mark.slow
 async def test_a_message_far_too_big_is_not_read() -> None:
-    async with attacked() as url, base_client(url, **STREAM) as client:
+    async with shared_server() as url, base_client(url, **STREAM) as client:
         await client.next("session.updated")
         with_code = asyncio.create_task(client.close_code())
         with suppress(websockets.exceptions.ConnectionClosed):
@@ -221,7 +221,7 @@ async def test_a_message_far_too_big_is_not_read() -> None:
 
 
 async def test_more_unspoken_text_than_the_limit_is_refused_and_the_session_continues() -> None:
-    async with attacked() as url, base_client(url, **STREAM) as client:
+    async with shared_server() as url, base_client(url, **STREAM) as client:
         await client.send({"type": "input.text", "text": "x" * 200_000})
         error = await client.next("error")
         assert (error["code"], error["fatal"], error["retryable"]) == ("text_too_long", False, True)
@@ -229,7 +229,7 @@ async def test_more_unspoken_text_than_the_limit_is_refused_and_the_session_cont
 
 
 async def test_blank_text_is_an_empty_utterance() -> None:
-    async with attacked() as url, base_client(url, **STREAM) as client:
+    async with shared_server() as url, base_client(url, **STREAM) as client:
         for pieces in ([], [""], ["", ""], [" "], ["\n\t\u3000\u200b "], [" "] * 500):
             utterance = await client.speak("", lambda _text, pieces=pieces: pieces)  # type: ignore[misc]
             assert utterance.done["total_sentences"] == 0, pieces
@@ -238,7 +238,7 @@ async def test_blank_text_is_an_empty_utterance() -> None:
 
 
 async def test_text_without_words_is_a_warning_and_not_silence() -> None:
-    async with attacked() as url, base_client(url, **STREAM) as client:
+    async with shared_server() as url, base_client(url, **STREAM) as client:
         for text in (
             *(
                 "...",
@@ -263,7 +263,7 @@ async def test_text_without_words_is_a_warning_and_not_silence() -> None:
 
 
 async def test_many_lines_without_a_word_are_few_warnings() -> None:
-    async with attacked() as url, base_client(url, **STREAM) as client:
+    async with shared_server() as url, base_client(url, **STREAM) as client:
         utterance = await client.speak("!\n" * 40_000)
         assert utterance.done["total_sentences"] == 0
         assert 1 <= len(utterance.warnings) <= 21, "one for each block of text"
@@ -271,13 +271,13 @@ async def test_many_lines_without_a_word_are_few_warnings() -> None:
 
 
 async def test_many_short_sentences_wait_without_a_resampler_each() -> None:
-    async with attacked() as url, base_client(url, **STREAM, sample_rate=8000) as client:
+    async with shared_server() as url, base_client(url, **STREAM, sample_rate=8000) as client:
         await client.send({"type": "input.text", "text": "a\n" * 20_000})
         await client.next("audio.done")
 
 
 async def test_a_surrogate_pair_cut_across_two_messages_is_one_character() -> None:
-    async with attacked() as url, base_client(url, **STREAM) as client:
+    async with shared_server() as url, base_client(url, **STREAM) as client:
         for half in ("Well \\ud83d", "\\ude00 done."):
             await client.socket.send(f'{{"type": "input.text", "text": "{half}"}}')
         await client.send({"type": "input.done"})
@@ -286,7 +286,7 @@ async def test_a_surrogate_pair_cut_across_two_messages_is_one_character() -> No
 
 
 async def test_lone_surrogates_inside_words_are_replaced_and_spoken_round() -> None:
-    async with attacked() as url, base_client(url, **STREAM) as client:
+    async with shared_server() as url, base_client(url, **STREAM) as client:
         await client.socket.send('{"type": "input.text", "text": "A \\ud800 b \\udfff. C\\udc00d."}')
         await client.send({"type": "input.done"})
         utterance = await client.utterance()
@@ -295,7 +295,7 @@ async def test_lone_surrogates_inside_words_are_replaced_and_spoken_round() -> N
 
 
 async def test_unusual_text_is_spoken_whole() -> None:
-    async with attacked() as url, base_client(url, **STREAM) as client:
+    async with shared_server() as url, base_client(url, **STREAM) as client:
         for text in (
             "x" * 700,
             "a " * 300,
@@ -314,7 +314,7 @@ async def test_unusual_text_is_spoken_whole() -> None:
 
 
 async def test_a_client_that_never_sends_anything_reaches_the_idle_limit() -> None:
-    async with attacked(replace(LIMITS, idle_s=0.2)) as url, base_client(url) as client:
+    async with shared_server(replace(LIMITS, idle_s=0.2)) as url, base_client(url) as client:
         await ends(client, "session_expired", 1001)
 
 
@@ -322,7 +322,7 @@ async def test_a_session_s_duration_is_limited_even_in_mid_sentence() -> None:
     model = tone.build(costs=tone.ToneCosts(a0_s=0.05))
     async with tone_server(model, ServerLimits(session=replace(LIMITS, session_s=0.3))) as (url, _server):
         async with base_client(url, **STREAM) as client:
-            await client.say("This takes its time to say.")
+            await client.send_utterance("This takes its time to say.")
             await ends(client, "session_expired", 1001)
         await until(lambda: slots(model) == 0)
 
@@ -396,9 +396,9 @@ async def test_a_session_refused_before_any_audio_ends_with_1013_and_others_cont
     text = "This one speaks for some time and must not be disturbed."
     async with tone_server(model, config=EngineConfig(max_requests=1)) as (url, server):
         async with base_client(url, **STREAM) as speaker, base_client(url, **STREAM) as refused:
-            await speaker.say(text)
+            await speaker.send_utterance(text)
             await until(lambda: server.engine_status().active_requests == 1)
-            await refused.say("No room for this.")
+            await refused.send_utterance("No room for this.")
             await ends(refused, "overloaded", 1013)
             utterance = await speaker.utterance()
             assert utterance.audio == [spoken_pcm(text)]

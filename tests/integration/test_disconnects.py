@@ -24,21 +24,21 @@ from realtime_tts.session.session import Session
 from realtime_tts.session.utterance import Utterance
 from tests.base_client import PATH, base_client, character_by_character, raw_socket, word_by_word
 from tests.fakes import slots, spoken_pcm, until
-from tests.neighbour import STREAM, attacked
+from tests.neighbour import STREAM, shared_server
 from tests.serving import tone_server
 
 
 async def test_a_client_that_never_reads_is_ended_and_its_speech_with_it() -> None:
     slow = {**STREAM, "sample_rate": 48_000, "speed": 0.25}
-    async with attacked(replace(SessionLimits(), write_timeout_s=0.3)) as url, base_client(url, **slow) as client:
+    async with shared_server(replace(SessionLimits(), write_timeout_s=0.3)) as url, base_client(url, **slow) as client:
         client.socket.transport.pause_reading()
-        await client.say("It goes on and on, and nobody reads it. " * 200)
+        await client.send_utterance("It goes on and on, and nobody reads it. " * 200)
         await alone_again(url)
         client.socket.transport.abort()
 
 
 async def alone_again(url: str) -> None:
-    """Waits until only the other client of `attacked` is left."""
+    """Waits until only the other client of `shared_server` is left."""
     async with aiohttp.ClientSession() as session, asyncio.timeout(20):
         while True:
             async with session.get(f"{url}/readyz") as response:
@@ -67,21 +67,21 @@ async def disconnect_inside_a_frame(url: str) -> None:
 
 async def disconnect_during_speech(url: str) -> None:
     async with base_client(url, **STREAM) as client:
-        await client.say("Hello there, this is long enough. " * 50)
+        await client.send_utterance("Hello there, this is long enough. " * 50)
         await client.next("audio.start")
         client.socket.transport.abort()
 
 
 async def half_close_during_speech(url: str) -> None:
     async with base_client(url, **STREAM) as client:
-        await client.say("Hello there, this is long enough. " * 50)
+        await client.send_utterance("Hello there, this is long enough. " * 50)
         await client.next("audio.start")
         client.socket.transport.write_eof()
         await client.close_code()
 
 
 async def test_a_disconnect_leaves_nothing_behind() -> None:
-    async with attacked(model=tone.build(costs=tone.ToneCosts(a0_s=0.0005))) as url:
+    async with shared_server(model=tone.build(costs=tone.ToneCosts(a0_s=0.0005))) as url:
         for disconnect in (
             disconnect_before_the_handshake,
             disconnect_after_the_handshake,
@@ -145,7 +145,7 @@ async def visit(url: str, rng: random.Random) -> None:
     text = "Hello there. " * rng.randint(0, 6) + "And more"
     async with base_client(url, **STREAM) as client:
         if rng.random() < 0.9:
-            await client.say(text, rng.choice([word_by_word, character_by_character]))
+            await client.send_utterance(text, rng.choice([word_by_word, character_by_character]))
             if rng.random() < 0.3:
                 await client.next("audio.start")
         await asyncio.sleep(rng.random() * 0.03)

@@ -38,7 +38,7 @@ async def test_speech_in_progress_is_finished_and_idle_sessions_end_at_once() ->
     async with slow_server() as (url, server):
         async with base_client(url, **STREAM) as idle, base_client(url, **STREAM) as speaking:
             await idle.next("session.updated")
-            await speaking.say(TEXT)
+            await speaking.send_utterance(TEXT)
             await until(lambda: server.engine_status().active_requests > 0)
             draining = asyncio.create_task(server.drain(DEADLINE_S))
             notice = await idle.next("session.expiring")
@@ -56,7 +56,7 @@ async def test_speech_in_progress_is_finished_and_idle_sessions_end_at_once() ->
 
 async def test_a_draining_server_is_alive_and_not_ready_and_accepts_no_session() -> None:
     async with slow_server() as (url, server), base_client(url, **STREAM) as speaking:
-        await speaking.say(LONG_TEXT)
+        await speaking.send_utterance(LONG_TEXT)
         await speaking.next("audio.start")
         draining = asyncio.create_task(server.drain(DEADLINE_S))
         await speaking.next("session.expiring")
@@ -72,7 +72,7 @@ async def test_a_draining_server_is_alive_and_not_ready_and_accepts_no_session()
 
 async def test_at_the_deadline_the_remaining_sessions_end() -> None:
     async with slow_server() as (url, server), base_client(url, **STREAM) as speaking:
-        await speaking.say(LONG_TEXT)
+        await speaking.send_utterance(LONG_TEXT)
         await speaking.next("audio.start")
         draining = asyncio.create_task(server.drain(0.3))
         await speaking.next("session.expiring")
@@ -85,7 +85,7 @@ async def test_a_cancelled_drain_stops_at_once() -> None:
     stack = AsyncExitStack()
     url, server = await stack.enter_async_context(slow_server())
     async with base_client(url, **STREAM) as speaking:
-        await speaking.say(LONG_TEXT)
+        await speaking.send_utterance(LONG_TEXT)
         await speaking.next("audio.start")
         draining = asyncio.create_task(server.drain(DEADLINE_S))
         await speaking.next("session.expiring")

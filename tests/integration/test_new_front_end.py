@@ -1,4 +1,4 @@
-"""A new wire protocol needs one small file, and nothing below it changes."""
+"""A front end for another wire protocol: one small file, without changes below it."""
 
 import asyncio
 import base64
@@ -35,11 +35,11 @@ async def line_server() -> AsyncIterator[tuple[int, EngineThread]]:
     await engine.stop()
 
 
-def test_it_has_under_60_lines() -> None:
+def test_the_front_end_has_fewer_than_60_lines() -> None:
     assert len(Path(line_front_end.__file__).read_text("utf-8").splitlines()) < 60
 
 
-async def test_it_speaks_reports_errors_and_stops() -> None:
+async def test_the_front_end_speaks_reports_errors_and_cancels() -> None:
     async with line_server() as (port, engine), asyncio.timeout(20):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"VOICE tone_high\nSAY Hello there. How\nSHOUT loud\nSAY are you?\nEND\n")

@@ -21,7 +21,7 @@ from realtime_tts.errors import CannotListen, InvalidConfig
 from realtime_tts.ops import logs
 from realtime_tts.session.limits import SessionLimits
 from tests.fakes import FakeClient, FakeEngine, raises_for, until, wrapped
-from tests.session.test_runner import make_runner
+from tests.session.harness import make_runner
 
 SAID = "My PIN is four two four two."
 log = logging.getLogger("realtime_tts.tests")
@@ -230,10 +230,10 @@ async def test_a_sentence_that_fails_is_logged_without_its_text(fault: Any, as_j
     engine.start()
     client = FakeClient()
     serving = asyncio.create_task(make_runner(client, engine, SessionLimits(), clock).run())
-    client.says(type="input.text", text=SAID)
-    client.says(type="input.done")
-    await until(lambda: "session.done" in client.kinds())
-    client.hangs_up()
+    client.sends(type="input.text", text=SAID)
+    client.sends(type="input.done")
+    await until(lambda: "session.done" in client.received_types())
+    client.disconnects()
     await serving
     await engine.stop()
     assert "stage talker failed" in stream.getvalue()
@@ -252,9 +252,9 @@ async def test_an_unexpected_error_in_a_session_is_logged_without_its_text() -> 
 
     client = FakeClient()
     serving = asyncio.create_task(make_runner(client, Broken(), SessionLimits(), MonotonicClock()).run())
-    client.says(type="input.text", text=SAID)
-    client.says(type="input.done")
-    await until(lambda: any(isinstance(frame, tuple) for frame in client.sent))
+    client.sends(type="input.text", text=SAID)
+    client.sends(type="input.done")
+    await until(lambda: any(isinstance(frame, tuple) for frame in client.received))
     await serving
     assert stream.getvalue()
     assert "PIN" not in stream.getvalue()

@@ -40,7 +40,7 @@ from realtime_tts.errors import SynthesisFailed
 from realtime_tts.ops.tracing import Tracing, provider_for
 from realtime_tts.session.limits import SessionLimits
 from tests.fakes import FakeClient, FakeEngine, request, run_to_end, spoken, until
-from tests.session.test_runner import make_runner
+from tests.session.harness import make_runner
 
 SAID = "A sentence that is nobody's business."
 
@@ -138,7 +138,7 @@ def test_every_sentence_has_one_span_and_none_stays_open(data: st.DataObject) ->
         request_id = sentences[number].request_id
         match data.draw(st.sampled_from(["speak", "finish", "fail", "cancel", "sent"])):
             case "speak" if request_id in engine.running:
-                engine.speak(number, spoken("Hi."))
+                engine.emit_audio(number, spoken("Hi."))
             case "finish" if request_id in engine.running:
                 engine.finish(number)
             case "fail" if request_id in engine.running:
@@ -167,7 +167,7 @@ def test_a_span_is_open_until_all_audio_is_sent(traces: Traces) -> None:
     engine = FakeEngine()
     observed = ObservedEngine(engine, traces.tracing)
     observed.send(Submit(request(0)), nothing)
-    engine.speak(0, spoken("Hello."))
+    engine.emit_audio(0, spoken("Hello."))
     engine.finish(0)
     assert not traces.spans
     observed.send(AudioSent("r0", len(spoken("Hello.")), lead_s=1.0))
@@ -178,7 +178,7 @@ def test_a_barge_in_ends_the_span_although_audio_is_unsent(traces: Traces) -> No
     engine = FakeEngine()
     observed = ObservedEngine(engine, traces.tracing)
     observed.send(Submit(request(0)), nothing)
-    engine.speak(0, spoken("Hello."))
+    engine.emit_audio(0, spoken("Hello."))
     observed.send(Cancel("r0"))
     assert [span.name for span in traces.spans][-1] == "sentence"
     assert traces.open == 0
@@ -226,11 +226,11 @@ async def test_the_trace_of_a_session_does_not_contain_its_text() -> None:
     client = FakeClient()
     connection = make_runner(client, ObservedEngine(worker, traces.tracing), SessionLimits(), clock)
     serving = asyncio.create_task(connection.run())
-    client.says(type="session.config", response_format="pcm", stream_audio=True)
-    client.says(type="input.text", text=f"{SAID} And one more. ")
-    client.says(type="input.done")
-    await until(lambda: "session.done" in client.kinds())
-    client.hangs_up()
+    client.sends(type="session.config", response_format="pcm", stream_audio=True)
+    client.sends(type="input.text", text=f"{SAID} And one more. ")
+    client.sends(type="input.done")
+    await until(lambda: "session.done" in client.received_types())
+    client.disconnects()
     await serving
     await worker.stop()
     assert len(traces.named("sentence")) == len(traces.named("send")) == len(traces.named("code2wav")) == 2

@@ -418,7 +418,7 @@ async def test_a_server_that_stops_sends_every_client_the_reason() -> None:
     url, server = await stack.enter_async_context(tone_server(model))
     async with base_client(url) as silent, base_client(url, **STREAM) as idle, base_client(url, **STREAM) as speaking:
         await idle.next("session.updated")
-        await speaking.say(LONG_TEXT)
+        await speaking.send_utterance(LONG_TEXT)
         await speaking.next("audio.start")
         stopping = asyncio.create_task(stack.aclose())
         for client in (silent, idle, speaking):
@@ -470,7 +470,7 @@ async def test_the_serve_command_ends_cleanly_while_a_session_is_speaking(number
     async with serve_command() as (process, said):
         url = said[-1].split()[-1]
         async with base_client(url, **STREAM) as client:
-            await client.say(LONG_TEXT if number is signal.SIGINT else LONG_TEXT[:2000])
+            await client.send_utterance(LONG_TEXT if number is signal.SIGINT else LONG_TEXT[:2000])
             await client.next("audio.start")
             process.send_signal(number)
             if number is signal.SIGINT:  # at once

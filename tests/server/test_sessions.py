@@ -56,7 +56,7 @@ async def running(sessions: Sessions) -> AsyncIterator[tuple[FakeClient, asyncio
         try:
             yield transport, task
         finally:
-            transport.hangs_up()
+            transport.disconnects()
             await task
 
 
@@ -110,7 +110,7 @@ async def test_stop_sends_the_reason_and_waits_for_the_client() -> None:
     sessions = new_sessions()
     async with running(sessions) as (transport, _task):
         stopping = asyncio.create_task(sessions.stop())
-        await until(lambda: (1012, "server_stopping") in transport.sent)
+        await until(lambda: (1012, "server_stopping") in transport.received)
         assert transport.messages[-1]["code"] == "server_stopping"
         assert sessions.ending == "stopping"
         assert not stopping.done()
@@ -127,6 +127,6 @@ async def test_a_session_that_opens_during_the_drain_is_notified_too() -> None:
     async with running(sessions) as (transport, task):
         await asyncio.wait_for(task, 5.0)
         assert transport.messages[-1]["type"] == "session.expiring"
-        assert transport.sent[-1] == (1012, "server_stopping")
+        assert transport.received[-1] == (1012, "server_stopping")
     sessions.request_ends()
     await asyncio.wait_for(draining, 5.0)

@@ -1,14 +1,17 @@
-"""A session whose outputs are carried out at once, by an engine that answers when the test says so."""
+"""A session without sockets, engine or clock: a test sends messages, emits audio and sets the time."""
 
+import dataclasses
 import json
 from collections.abc import Iterable
 from typing import Any
 
+from realtime_tts.clock import Clock
 from realtime_tts.engine.api import (
     AudioReady,
     AudioSent,
     Cancel,
     EndStream,
+    EngineHandle,
     Extend,
     FinishReason,
     ModelInfo,
@@ -22,12 +25,19 @@ from realtime_tts.errors import RealtimeTTSError
 from realtime_tts.frontends.native.decode import decode
 from realtime_tts.frontends.native.encode import NativeEncoder
 from realtime_tts.session.events import AudioChunk, AudioEnd, Closed, SessionEvent
+from realtime_tts.session.frontend import FrontEnd
 from realtime_tts.session.limits import SessionLimits
+from realtime_tts.session.observer import SessionObserver
+from realtime_tts.session.runner import SessionRunner
 from realtime_tts.session.session import Command, FetchReference, Quota, Session
 
 INFO = tone.info()
 STREAM = {"type": "session.config", "response_format": "pcm", "stream_audio": True}
+FLUSH = {"type": "input.flush"}
 DONE = {"type": "input.done"}
+CANCEL = {"type": "input.cancel"}
+READING_AHEAD = dataclasses.replace(INFO, reads_ahead=True)
+AUDIO = tone.render(SynthesisRequest("any", "any", "Hello.", "tone_low"))
 
 
 class Harness:
@@ -45,56 +55,55 @@ class Harness:
         self.sent_samples: dict[str, int] = {}
         self.playout_end_s = 0.0
         self._sending = False
-        self.reads = True
-        """Whether the client takes what is sent."""
+        self.client_reads = True
 
     def client(self, *messages: dict[str, Any]) -> None:
         for message in messages:
             self.frame(json.dumps(message))
             while self.session.has_backlog:
-                self.carry_out(self.session.process_backlog(self.now_s))
+                self.execute(self.session.process_backlog(self.now_s))
 
     def frame(self, data: str | bytes) -> None:
-        """One frame as it arrives: text, or binary."""
+        """Receives one text or binary frame."""
         limit = self._limits.max_message_bytes
         raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
         try:
             item = decode(raw, is_binary=isinstance(data, bytes), max_message_bytes=limit)
         except RealtimeTTSError as error:
-            self.carry_out(self.session.reject(error, self.now_s))
+            self.execute(self.session.reject(error, self.now_s))
         else:
-            self.carry_out(self.session.receive(item, self.now_s))
+            self.execute(self.session.receive(item, self.now_s))
 
     def text(self, *pieces: str, **fields: Any) -> None:
+        """Sends each piece as one `input.text`."""
         self.client(*({"type": "input.text", "text": piece, **fields} for piece in pieces))
 
     def audio(self, request: SynthesisRequest, frames: slice = slice(None)) -> None:
         samples = tone.decode(tone.codes(request)[frames])
-        self.carry_out(self.session.on_engine(AudioReady(request.request_id, samples), self.now_s))
+        self.execute(self.session.on_engine(AudioReady(request.request_id, samples), self.now_s))
 
     def finish(self, request: SynthesisRequest, error: RealtimeTTSError | None = None) -> None:
         reason = FinishReason.COMPLETE if error is None else FinishReason.ERROR
         event = RequestFinished(request.request_id, reason, error=error)
-        self.carry_out(self.session.on_engine(event, self.now_s))
+        self.execute(self.session.on_engine(event, self.now_s))
 
-    def speak(self, request: SynthesisRequest) -> None:
+    def complete(self, request: SynthesisRequest) -> None:
+        """All audio of a request, and its end."""
         self.audio(request)
         self.finish(request)
 
-    def speak_all(self) -> None:
-        spoken = 0
-        while spoken < len(self.submitted):
-            self.speak(self.submitted[spoken])
-            spoken += 1
+    def complete_all(self) -> None:
+        for request in self.submitted:  # grows meanwhile: each completed sentence submits another
+            self.complete(request)
 
-    def at(self, now_s: float) -> None:
-        """Lets the time pass, with a look at the clock whenever one is due."""
+    def advance_to(self, now_s: float) -> None:
+        """Moves the time to `now_s`, and calls `on_time` at each deadline before it."""
         while not self.session.closed and self.session.deadline_s <= now_s:
             self.now_s = max(self.now_s, self.session.deadline_s)
-            self.carry_out(self.session.on_time(self.now_s))
+            self.execute(self.session.on_time(self.now_s))
         self.now_s = now_s
 
-    def carry_out(self, commands: Iterable[Command]) -> None:
+    def execute(self, commands: Iterable[Command]) -> None:
         for command in commands:
             match command:
                 case Submit(request=request):
@@ -116,9 +125,9 @@ class Harness:
 
     def send(self) -> None:
         if self._sending:
-            return  # what was sent just now has made more: the loop below sends it in its turn
+            return  # called from inside the loop below, which sends what has been added
         self._sending = True
-        while self.reads and (event := self.session.next()) is not None:
+        while self.client_reads and (event := self.session.next()) is not None:
             self._send_event(event)
         self._sending = False
 
@@ -127,17 +136,18 @@ class Harness:
             self.sent.append(event)
         elif not isinstance(event, AudioChunk | AudioEnd):
             self.sent.append(self.encoder.message(event))
-            self.carry_out(self.session.on_event_sent(event, self.now_s))
+            self.execute(self.session.on_event_sent(event, self.now_s))
         else:
             for frame in self.encoder.encode(event):
                 self.sent.append(frame.data)
                 if frame.audio_s:
                     sent = self.session.on_audio_sent(event, frame.audio_s, self.now_s)
-                    self.carry_out(() if sent is None else (sent,))
+                    self.execute(() if sent is None else (sent,))
                 if not self.session.wants(event):
                     break
 
     def of(self, kind: type[Any]) -> list[Any]:
+        """Everything of one type that was sent, in order."""
         return [each for each in self.sent if isinstance(each, kind)]
 
 
@@ -146,3 +156,24 @@ def configured(limits: SessionLimits | None = None, **fields: Any) -> Harness:
     harness.client({**STREAM, **fields})
     harness.sent.clear()
     return harness
+
+
+def in_context(context_id: str | None, message: dict[str, Any]) -> dict[str, Any]:
+    return {**message, "context_id": context_id}
+
+
+def make_session(limits: SessionLimits, clock: Clock, kind: type[Session] = Session) -> Session:
+    return kind("sid", {"tone": INFO}, limits, now_s=clock.now_s(), expires_at_unix_s=0.0)
+
+
+def make_runner(
+    front_end: FrontEnd,
+    engine: EngineHandle,
+    limits: SessionLimits,
+    clock: Clock,
+    *,
+    session: Session | None = None,
+    observer: SessionObserver | None = None,
+) -> SessionRunner:
+    session = session or make_session(limits, clock)
+    return SessionRunner(front_end, {"tone": engine}, session, clock, limits, observer=observer)

@@ -1,4 +1,4 @@
-"""Coroutines that are begun outside of a task have the same results as in one."""
+"""Coroutines started outside of a task: same effects and errors as inside one."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ async def collect(into: list[int], *waits_for: "asyncio.Future[int]") -> None:
     into.extend([await each for each in waits_for])
 
 
-async def test_without_a_wait_it_is_finished_at_once() -> None:
+async def test_a_coroutine_without_a_wait_finishes_at_once() -> None:
     assert run_until_it_waits(collect([])) is None
 
 
@@ -20,7 +20,7 @@ async def test_after_a_wait_the_rest_runs_in_a_task() -> None:
     collected: list[int] = []
     rest = run_until_it_waits(collect(collected, *futures))
     assert rest is not None
-    futures[0].set_result(10)  # before anybody awaits the rest
+    futures[0].set_result(10)  # before the rest is awaited
     asyncio.get_running_loop().call_soon(futures[1].set_result, 100)
     await rest
     assert collected == [10, 100]

@@ -1,4 +1,4 @@
-"""Idle limit, maximum duration and drain: each is warned of once, in time."""
+"""Idle limit, maximum duration and drain: one warning before each."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ def opened(limits: SessionLimits = LIMITS) -> Lifetime:
     return lifetime
 
 
-def test_an_idle_session_is_warned_once_and_activity_starts_again() -> None:
+def test_an_idle_session_gets_one_warning_and_activity_restarts_the_limit() -> None:
     lifetime = opened()
     assert lifetime.deadline_s == 600.0 - WARNING_S
     assert lifetime.warning(569.9) is None
@@ -33,10 +33,10 @@ def test_the_maximum_duration_cannot_be_extended() -> None:
         lifetime.touch(float(at_s))
     assert lifetime.warning(3570.0) == Expiring("ttl", 30.0)
     assert lifetime.expire("ttl", 30.0) == Expiring("ttl", 30.0)
-    assert lifetime.expire("drain", 5.0) is None, "the client knows already"
+    assert lifetime.expire("drain", 5.0) is None, "the client was already warned"
     assert lifetime.is_over(3600.0)
 
 
-def test_short_limits_and_unopened_sessions_have_no_warning() -> None:
+def test_short_limits_and_sessions_that_are_not_open_have_no_warning() -> None:
     assert opened(replace(LIMITS, idle_s=60.0)).deadline_s == 60.0
     assert Lifetime(LIMITS, 0.0).deadline_s == 600.0

@@ -1,15 +1,15 @@
-"""What has left the outbox counts as sent; what waits can be withdrawn."""
+"""The outbox: events that have left it count as sent, waiting events can be withdrawn."""
 
 from realtime_tts.session.events import AudioChunk, SentenceDone, SentenceStarted
 from tests.session.harness import DONE, configured
 
 
-def test_a_sentence_is_known_from_its_start_to_its_end() -> None:
+def test_a_sentence_is_tracked_from_its_start_to_its_end() -> None:
     harness = configured()
-    harness.reads = False
+    harness.client_reads = False
     harness.text("Hello there. ")
     harness.client(DONE)
-    harness.speak(harness.submitted[0])
+    harness.complete(harness.submitted[0])
     outbox = harness.session._outbox
     assert outbox.unsent_samples > 0
     started = outbox.next()
@@ -27,13 +27,13 @@ def test_a_sentence_is_known_from_its_start_to_its_end() -> None:
     assert outbox.sentence_of(done) is None, "its end is reported once"
 
 
-def test_only_what_waits_of_the_given_utterances_is_withdrawn() -> None:
+def test_only_waiting_events_of_the_given_utterances_are_withdrawn() -> None:
     harness = configured()
-    harness.reads = False
+    harness.client_reads = False
     for text in ("One is here.", "Two is here."):
         harness.text(text)
         harness.client(DONE)
-    harness.speak_all()
+    harness.complete_all()
     context = harness.session._contexts.get(None)
     assert context is not None
     before = len(harness.session._outbox)

@@ -1,9 +1,9 @@
-"""The legality table: what is allowed in which state, and what a violation costs."""
+"""Legality of inputs: what is allowed in which state, and the consequence of a violation."""
 
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realtime_tts.errors import (
@@ -27,6 +27,7 @@ def protocol(*, default_voice: bool = True) -> Protocol:
 
 
 @given(st.lists(st.sampled_from(ITEMS), max_size=30), st.booleans())
+@settings(max_examples=50)
 def test_every_input_follows_the_table_or_raises_a_typed_error(
     items: list[SessionInput | RealtimeTTSError], default_voice: bool
 ) -> None:
@@ -91,7 +92,7 @@ def test_a_keepalive_has_no_effect_even_before_config() -> None:
     assert each.state is State.NEW
 
 
-def test_text_after_close_is_rejected_while_the_rest_is_still_spoken() -> None:
+def test_text_after_close_is_rejected_while_earlier_text_is_finished() -> None:
     each = protocol()
     each.receive(Configure())
     each.receive(Close())

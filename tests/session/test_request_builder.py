@@ -1,4 +1,4 @@
-"""What the engine is asked for: the sentence as it is to be said, with all that was agreed."""
+"""Requests to the engine: the text after pronunciations, with the settings of the utterance."""
 
 import dataclasses
 
@@ -6,7 +6,7 @@ from realtime_tts.frontends.native.messages import AudioStart
 from tests.session.harness import DONE, INFO, Harness, configured
 
 
-def test_a_request_has_what_was_agreed() -> None:
+def test_a_request_has_the_configured_settings() -> None:
     info = dataclasses.replace(
         INFO, fields=INFO.fields | {"seed", "instructions", "pronunciations"}, ipa_symbols=frozenset("wɪn")
     )
@@ -30,18 +30,18 @@ def test_a_request_has_what_was_agreed() -> None:
     assert request.pronunciations == (("Nguyen", "wɪn"),)
     assert (request.speed, request.sampling.seed, request.language) == (1.5, 7, "en")
     assert (request.instructions, request.initial_codec_chunk_frames, request.streamed) == ("Gently.", 3, True)
-    harness.speak(request)
-    assert harness.of(AudioStart)[0].sentence_text == "Ask Nguyen for SQL.", "the client's own words"
+    harness.complete(request)
+    assert harness.of(AudioStart)[0].sentence_text == "Ask Nguyen for SQL.", "the text as the client wrote it"
 
 
-def test_a_sentence_that_pronunciations_would_blow_up_is_left_as_it_is() -> None:
+def test_pronunciations_that_make_a_sentence_too_long_are_not_applied() -> None:
     harness = configured(pronunciations={"a": "b" * 200})
     harness.text("a " * 100 + "end.")
     harness.client(DONE)
     assert max(len(request.text) for request in harness.submitted) <= 300
 
 
-def test_line_breaks_inside_of_what_is_cut_only_on_request_are_spaces() -> None:
+def test_line_breaks_inside_a_request_become_spaces() -> None:
     harness = configured(split_granularity="none")
     harness.text("One line\nand another.")
     harness.client(DONE)

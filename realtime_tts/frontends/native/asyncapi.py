@@ -19,8 +19,8 @@ _REF = "#/components/schemas/{name}"
 _QUERY = {
     "type": "object",
     "properties": {
-        "token": {"type": "string", "description": "Single-use, in place of a key: for browsers."},
-        "scheduler": {"type": "string", "description": "One of those of GET /v1/demo.  Left out: its first."},
+        "token": {"type": "string", "description": "Single-use token, for browsers, in place of an API key."},
+        "scheduler": {"type": "string", "description": "A scheduler of GET /v1/demo; by default the first."},
     },
 }
 
@@ -38,7 +38,7 @@ _TYPES: dict[type[SessionInput], str] = {
 
 
 def state_diagram() -> str:
-    """Mermaid: which message leads from which state to which.  What is not drawn is refused."""
+    """Mermaid diagram of the states and the messages between them.  Other messages are rejected."""
     edges: dict[tuple[State, State], list[str]] = {}
     for (state, item), following in RECEIVE.items():
         edges.setdefault((state, following), []).append(_TYPES[item])
@@ -48,8 +48,8 @@ def state_diagram() -> str:
     lines += [
         f"    {State.NEW} --> {State.DRAINING}: session.expiring sent",
         f"    {State.OPEN} --> {State.DRAINING}: session.expiring sent",
-        f"    {State.DRAINING} --> {State.CLOSED}: all said",
-        f"    {State.CLOSING} --> {State.CLOSED}: all said",
+        f"    {State.DRAINING} --> {State.CLOSED}: all sent",
+        f"    {State.CLOSING} --> {State.CLOSED}: all sent",
         f"    {State.CLOSED} --> [*]",
     ]
     return "\n".join(lines)
@@ -71,8 +71,8 @@ def asyncapi() -> dict[str, Any]:
     messages["audio"] = {
         "name": "audio",
         "contentType": "application/octet-stream",
-        "summary": "A binary frame: sound of the sentence that the last audio.start began, behind a header of 16 bytes "
-        "where that says frame_header.",
+        "summary": "A binary frame: audio of the sentence that the last audio.start began, after a header of 16 bytes "
+        "if its frame_header is true.",
     }
     channel = "#/channels/stream"
     return {
@@ -80,7 +80,7 @@ def asyncapi() -> dict[str, Any]:
         "info": {
             "title": "realtime_tts",
             "version": __version__,
-            "description": "Text in, speech out, over one WebSocket.  protocol.md says what it all means.",
+            "description": "Text in, speech out, over one WebSocket.  protocol.md explains the messages.",
             "license": {"name": "Apache-2.0"},
         },
         "defaultContentType": "application/json",

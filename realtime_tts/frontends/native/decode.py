@@ -1,4 +1,4 @@
-"""From the frames of protocol.md to session inputs."""
+"""Decoding: from the frames of protocol.md to session inputs."""
 
 import json
 import math
@@ -30,8 +30,8 @@ _FIELDS = {kind: frozenset(message.__struct_fields__) for kind, message in CLIEN
 def decode(data: bytes, *, is_binary: bool, max_message_bytes: int) -> SessionInput:
     """One frame to one input.
 
-    Raises `MessageTooBig`, `UnexpectedMessage` for binary frames, `MalformedMessage` for what is not JSON, and
-    `InvalidMessage` for what is not a message of the protocol.
+    Raises `MessageTooBig`, `UnexpectedMessage` for binary frames, `MalformedMessage` for data that is not JSON, and
+    `InvalidMessage` for JSON that is not a message of the protocol.
     """
     if len(data) > max_message_bytes:
         raise MessageTooBig(f"a message may have {max_message_bytes} bytes, this one has {len(data)}")
@@ -41,7 +41,7 @@ def decode(data: bytes, *, is_binary: bool, max_message_bytes: int) -> SessionIn
 
 
 def decode_message(data: bytes) -> tuple[ClientMessage, tuple[str, ...]]:
-    """A message, and the names of those of its keys that are not fields."""
+    """A message, and the names of its keys that are not fields."""
     values = _json(data)
     if not isinstance(values, dict):
         raise InvalidMessage("a message is a JSON object with a `type`")
@@ -49,7 +49,7 @@ def decode_message(data: bytes) -> tuple[ClientMessage, tuple[str, ...]]:
     if not isinstance(kind, str):
         raise InvalidMessage("the message has no `type`, or one that is not a string")
     if kind not in CLIENT_MESSAGES:
-        raise InvalidMessage(f"unknown message type {kind[:80]!r}; there are {', '.join(CLIENT_MESSAGES)}")
+        raise InvalidMessage(f"unknown message type {kind[:80]!r}; the types are {', '.join(CLIENT_MESSAGES)}")
     fields = _FIELDS[kind]
     unknown = tuple(printable(name) for name in values if name not in fields)
     try:
@@ -122,8 +122,7 @@ def _from_ms(value: float | UnsetType | None) -> float | UnsetType | None:
 
 def _seconds(field: str, milliseconds: float) -> float:
     if not (math.isfinite(milliseconds) and milliseconds >= 0):
-        words = f"must be a number of milliseconds, got {str(milliseconds)[:40]}"
-        raise InvalidMessage(words, param=field)
+        raise InvalidMessage(f"must be a number of milliseconds, got {str(milliseconds)[:40]}", param=field)
     return milliseconds / 1000
 
 
@@ -131,7 +130,7 @@ def _json(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeError):
-        pass  # it may still be JSON: msgspec refuses the escape of a lone surrogate, in which a split text can end
+        pass  # it may still be JSON: msgspec rejects the escape of a lone surrogate, with which a split text can end
     except RecursionError:
         raise MalformedMessage("the message is nested too deeply") from None
     try:

@@ -1,4 +1,4 @@
-"""From session events to the frames of protocol.md."""
+"""Encoding: from session events to the frames of protocol.md."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ from realtime_tts.text.unicode import without_surrogates
 
 @dataclass(slots=True)
 class SentenceAudio:
-    """The encoder of one sentence, and what was sent of it."""
+    """The audio encoder of one sentence, with counts of what was sent."""
 
     started: SentenceStarted
     encoder: Encoder
@@ -210,7 +210,7 @@ class NativeEncoder:
 
 
 def error_message(error: RealtimeTTSError, session_id: str, context_id: str | None = None) -> ServerError:
-    """THE WebSocket form of an error."""
+    """The WebSocket form of an error; there is no other."""
     return ServerError(
         code=error.code,
         message=error.message,

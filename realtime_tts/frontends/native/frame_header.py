@@ -1,4 +1,4 @@
-"""The header of a binary frame, on request: which sentence the audio belongs to, and which part of it."""
+"""The optional header of a binary frame: the sentence of its audio, and the position within that."""
 
 import struct
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class FrameHeader:
 
     @classmethod
     def unpack(cls, frame: bytes) -> "FrameHeader":
-        """Raises ValueError where `frame` does not begin with a header of a version that is known."""
+        """Raises ValueError if `frame` does not begin with a header of a known version."""
         if len(frame) < HEADER_BYTES:
             raise ValueError(f"a frame with a header has at least {HEADER_BYTES} bytes, this has {len(frame)}")
         version, flags, context, sentence, sequence, offset = _LAYOUT.unpack_from(frame)

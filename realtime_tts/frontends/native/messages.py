@@ -13,7 +13,7 @@ STREAM_PATH = "/v1/audio/speech/stream"
 
 
 class ClientMessage(Struct, frozen=True):
-    """A message of a client; its `type` says which."""
+    """A message of a client, named by its `type`."""
 
     type: ClassVar[str]
 
@@ -185,10 +185,10 @@ class AudioStart(ServerMessage, frozen=True, kw_only=True, tag="audio.start"):
     frame_header: bool
     """Whether the binary frames of this sentence begin with a header."""
     context_number: int
-    """What the header calls the context."""
+    """The number of the context in the frame header."""
     context_id: str | None = None
     pre_skip: int | None = None
-    """Samples to drop from the start of what is decoded, where the format has a delay."""
+    """Samples to drop from the start of the decoded audio, if the format has a delay."""
 
 
 class WordTiming(Struct, frozen=True, kw_only=True):
@@ -207,7 +207,7 @@ class AudioTimestamps(ServerMessage, frozen=True, kw_only=True, tag="audio.times
 
 
 class SentenceMetrics(Struct, frozen=True, kw_only=True):
-    """Null: nothing to measure."""
+    """Null: nothing was measured."""
 
     ttfp_ms: float | None
     ttfa_ms: float | None

@@ -1,4 +1,4 @@
-"""The native protocol on aiohttp's WebSocket: typed errors for unreadable frames, pings, peers that are gone."""
+"""The native protocol on aiohttp's WebSocket: typed errors for unreadable frames, pings, lost peers."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ PING_INTERVAL_S = 20.0
 UNACKNOWLEDGED_S = 60
 CLOSE_TIMEOUT_S = 5.0
 LINGER_S = 2.0
-"""How long received data is discarded after an error, so that the peer can read why."""
+"""How long received data is discarded after an error, so that the peer can read the error."""
 
 
 class UnreadableFrame(InvalidMessage):
@@ -34,7 +34,7 @@ UNREADABLE: dict[int, RealtimeTTSError] = {
     1007: MalformedMessage("the message is not UTF-8"),
     1009: MessageTooBig("the message is far larger than `limits.max_message_bytes`"),
 }
-"""By the code with which aiohttp closes: frames that it refuses before the session sees them."""
+"""Errors by the close code of aiohttp, for frames that it rejects before the session receives them."""
 
 
 class ExplainedWebSocket(web.WebSocketResponse):
@@ -63,7 +63,7 @@ class ExplainedWebSocket(web.WebSocketResponse):
             await self.send_frame(struct.pack("!H", code) + error.code.encode(), WSMsgType.CLOSE)
         except ConnectionError:
             return
-        # A socket closed with something unread is reset, and what was sent before may be lost with it.
+        # A socket closed with unread data is reset, and data sent before may be lost.
         for _ in range(int(LINGER_S / 0.05)):
             transport = self._request_of.transport
             if transport is None or transport.is_closing():
@@ -111,10 +111,10 @@ class NativeFrontEnd:
 class Pings:
     """Pings, so that middleboxes do not drop a quiet connection.
 
-    Not aiohttp's `heartbeat`: that gives a peer up 10 s after a ping, and the answer of a client that reads as fast as
-    it plays can be queued behind a minute of audio.  A peer that is gone is found by TCP, below.
+    Not aiohttp's `heartbeat`: that drops a peer 10 s after a ping, and a client that reads as fast as it plays may read
+    the ping only after a minute of audio.  TCP detects a lost peer, see `detect_lost_peer`.
 
-    A timer, and a task only for the moment of a ping: a task for each session would take 1.5 KiB.
+    A timer, and a task only during a ping: a task for each session would take 1.5 KiB.
     """
 
     def __init__(self, websocket: web.WebSocketResponse) -> None:
@@ -137,11 +137,11 @@ class Pings:
         try:
             await self._websocket.ping()
         except ConnectionError:
-            self._timer.cancel()  # the reader sees it too
+            self._timer.cancel()  # the reader ends the session
 
 
-def give_up_on_silent_peers(request: web.BaseRequest) -> None:
-    """A peer whose machine does not acknowledge our pings for a minute is gone."""
+def detect_lost_peer(request: web.BaseRequest) -> None:
+    """Makes TCP drop the connection if the peer's machine acknowledges no data, such as pings, for a minute."""
     connection = request.transport.get_extra_info("socket") if request.transport is not None else None
     if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_S * 1000)

@@ -1,4 +1,4 @@
-"""Events to frames: every event has its message, and audio is counted as it is taken."""
+"""Encoding of events: messages, audio frames, headers, counts."""
 
 import json
 
@@ -21,7 +21,7 @@ def chunk(samples: int = 2400) -> AudioChunk:
     return AudioChunk(3, 0, np.full(samples, 0.25, np.float32), 0)
 
 
-def test_audio_frames_say_how_long_they_last() -> None:
+def test_audio_frames_have_their_duration() -> None:
     encoder = NativeEncoder("s")
     (start,) = encoder.encode(started())
     assert json.loads(start.data)["type"] == "audio.start"
@@ -31,17 +31,17 @@ def test_audio_frames_say_how_long_they_last() -> None:
     assert list(encoder.encode(Closed(1000, "done"))) == []
 
 
-def test_frames_that_are_not_taken_are_not_counted() -> None:
+def test_frames_that_are_not_sent_are_not_counted() -> None:
     encoder = NativeEncoder("s")
     list(encoder.encode(started(encoding="opus")))
     frames = iter(encoder.encode(chunk(24_000)))
-    taken = [next(frames) for _ in range(3)]
+    sent = [next(frames) for _ in range(3)]
     audio = encoder._sentences[3, 0]
-    assert audio.total_bytes == sum(len(frame.data) for frame in taken)
-    assert audio.samples / 24_000 == pytest.approx(sum(frame.audio_s for frame in taken))
+    assert audio.total_bytes == sum(len(frame.data) for frame in sent)
+    assert audio.samples / 24_000 == pytest.approx(sum(frame.audio_s for frame in sent))
 
 
-def test_labelled_frames_carry_a_header_and_the_last_one_is_marked() -> None:
+def test_labelled_frames_have_a_header_and_the_last_one_is_marked() -> None:
     encoder = NativeEncoder("s")
     list(encoder.encode(started(labelled=True)))
     frames = [*encoder.encode(chunk()), *encoder.encode(chunk()), *encoder.encode(AudioEnd(3, 0, failed=False))]
@@ -64,7 +64,7 @@ def test_a_whole_file_is_one_frame_at_the_end_and_none_if_it_failed() -> None:
         assert all(frame.audio_s == 0.1 for frame in frames)
 
 
-def test_errors_have_one_form() -> None:
+def test_an_error_becomes_an_error_message() -> None:
     error = Overloaded("full", retry_after_s=1.5)
     message = error_message(error, "s", "a")
     assert (message.code, message.fatal, message.retryable, message.retry_after_ms) == ("overloaded", True, True, 1500)
@@ -72,7 +72,7 @@ def test_errors_have_one_form() -> None:
     assert json.loads(frame.data)["session_id"] == "s"
 
 
-def test_warnings_and_limits_are_messages() -> None:
+def test_warnings_and_expiry_become_messages() -> None:
     encoder = NativeEncoder("s")
     (warning,) = encoder.encode(Warned("nothing_to_speak", "no words", 0, None))
     (expiring,) = encoder.encode(Expiring("ttl", 30.0))
