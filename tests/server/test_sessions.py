@@ -63,7 +63,7 @@ async def running(sessions: Sessions) -> AsyncIterator[tuple[FakeClient, asyncio
 async def use(sessions: Sessions, *, fail: bool) -> None:
     async with sessions.open(request_of(), FakeClient()):
         assert sessions.active == 1
-        with pytest.raises(Overloaded, match="all 1 sessions are taken") as full:
+        with pytest.raises(Overloaded, match="all 1 sessions are in use") as full:
             await sessions.open(request_of(), FakeClient()).__aenter__()
         assert full.value.retry_after_s == 5.0
         if fail:

@@ -332,7 +332,7 @@ async def test_a_refusal_by_the_server_has_its_reason_and_the_time_to_retry() ->
         error = json.loads(body)["error"]
         assert (status, headers["Retry-After"]) == (503, "5")
         assert error == {
-            "message": "all 0 sessions are taken",
+            "message": "all 0 sessions are in use",
             "type": "server_error",
             "param": None,
             "code": "overloaded",

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from realtime_tts.engine.models.tone.sound import answer, codes, words
 from realtime_tts.engine.models.tone.stages import Code2Wav, Talker, Thinker, ThinkerCosts, ToneCosts
+from realtime_tts.engine.models.tone.waveform import answer, codes, words
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.stage import StageInput, host_array
 from tests.fakes import request
