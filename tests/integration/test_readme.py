@@ -1,4 +1,4 @@
-"""README.md keeps its word: every command in it exists and runs, and its client in ten lines works."""
+"""The documents are true: commands exist and run, examples work, links and names lead to files."""
 
 import asyncio
 import contextlib
@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import soundfile
 
+from realtime_tts.engine.api import Submit, SynthesisRequest
+from tests.fakes import ends_of, make_engine, run_to_end, samples_of
 from tests.serving import tone_server
 
 ROOT = Path(__file__).parents[2]
@@ -71,12 +73,12 @@ async def test_the_client_in_ten_lines_works() -> None:
     assert len([line for line in block.splitlines() if line.strip()]) <= 12
     namespace: dict[str, Any] = {}
     exec(block.replace("asyncio.run(main())", ""), namespace)
-    said = io.StringIO()
+    printed = io.StringIO()
     async with tone_server() as (url, _):
-        with contextlib.redirect_stdout(said):
+        with contextlib.redirect_stdout(printed):
             await namespace["main"](url)
-    assert "bytes of speech" in said.getvalue()
-    assert "SessionDone(" in said.getvalue()
+    assert "bytes of speech" in printed.getvalue()
+    assert "SessionDone(" in printed.getvalue()
 
 
 async def test_the_client_of_openai_s_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,11 +91,41 @@ async def test_the_client_of_openai_s_works(tmp_path: Path, monkeypatch: pytest.
     assert soundfile.info(tmp_path / "hello.mp3").format == "MP3"
 
 
-@pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)", PAGE))
-def test_every_link_leads_somewhere(target: str) -> None:
-    assert (ROOT / target).exists()
+DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "protocol.md")] + sorted(
+    (ROOT / "docs").glob("*.md")
+)
 
 
-@pytest.mark.parametrize("folder", re.findall(r"\| `([\w/]+/)` \|", PAGE))
-def test_every_folder_in_the_table_exists(folder: str) -> None:
-    assert (ROOT / folder).is_dir()
+def test_every_link_leads_somewhere() -> None:
+    for document in DOCUMENTS:
+        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8")):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_every_folder_and_file_that_is_named_exists() -> None:
+    for document in DOCUMENTS:
+        names = re.findall(r"`((?:[\w.-]+/)+[\w.-]*(?:\.py|\.md|/))`", document.read_text("utf-8"))
+        for name in names:
+            places = (ROOT / name, ROOT / "realtime_tts" / name)
+            assert any(place.exists() for place in places) or "<" in name, f"{document.name} names {name}"
+
+
+def test_the_make_commands_of_contributing_exist() -> None:
+    commands = re.findall(r"^make ([\w-]+)$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert commands
+    for command in commands:
+        assert re.search(rf"^{command}:", makefile, re.MULTILINE), command
+
+
+def test_the_example_of_a_model_speaks() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/adding-a-model.md").read_text("utf-8"), re.DOTALL)
+    namespace: dict[str, Any] = {}
+    exec(block, namespace)
+    model = namespace["MODEL"].build()
+    engine, events = make_engine(model)
+    engine.handle(Submit(SynthesisRequest("r", "s", "Hello.", "beep")))
+    run_to_end(engine)
+    (end,) = ends_of(events, "r")
+    assert end.reason == "complete"
+    assert sum(len(samples) for samples in samples_of(events, "r")) == 6 * 1280
