@@ -70,7 +70,7 @@ async def use(sessions: Sessions, *, fail: bool) -> None:
             raise ZeroDivisionError
 
 
-async def test_capacity_is_returned_however_a_session_ends() -> None:
+async def test_capacity_is_returned_at_every_kind_of_end() -> None:
     refused: list[str] = []
     sessions = new_sessions(max_sessions=1, refused=refused)
     await use(sessions, fail=False)
