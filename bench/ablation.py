@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench import options, results
+from bench import options, outputs, results
 from bench.ablation_driver import drive
 from bench.ablation_figures import METRICS, Findings, result_of, value_of
 from bench.ablation_layers import LAYERS, Layer, Prompt, Qwen3TTS, Subject, Tone, prompts
@@ -197,7 +197,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--max-total-s", type=positive, default=420.0, help="start no layer after this time")
     parser.add_argument("--max-run-s", type=positive, default=30.0, help="stop a layer that takes longer")
     parser.add_argument("--smoke", action="store_true", help="a few seconds: tone without costs, 1 and 2 users")
-    options.add_outputs(parser)
+    outputs.add_outputs(parser)
     parsed = parser.parse_args(arguments)
     parsed.given = arguments
     if parsed.words[0] > parsed.words[1]:
@@ -225,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # The last table, with every round, is for the file only.
     shown = replace(result, tables=result.tables[:-1])
     print(as_text(shown))
-    options.write_outputs(args, [result], reported=[shown])
+    outputs.write_outputs(args, [result], reported=[shown])
     return 0 if ablation.findings.users else 1
 
 

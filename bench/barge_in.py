@@ -18,7 +18,7 @@ from random import Random
 
 import numpy as np
 
-from bench import options, results
+from bench import options, outputs, results
 from bench.listeners import no_progress
 from bench.loopback import require_loopback
 from bench.results import Line, Plot, Result, Table, Value, cumulative
@@ -202,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-c", "--connections", type=options.positive_int, default=4, help="concurrent connections")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--allow-remote", action="store_true", help="allow a server on another machine")
-    options.add_outputs(parser)
+    outputs.add_outputs(parser)
     args = parser.parse_args(arguments)
     try:
         if args.url:
@@ -217,7 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     result = result_of(counts, conditions)
     print(as_text(result))
-    options.write_outputs(args, [result])
+    outputs.write_outputs(args, [result])
     return 1 if counts.failed else 0
 
 

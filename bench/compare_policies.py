@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from bench import options, results, simulate, trace
+from bench import options, outputs, results, simulate, trace
 from bench.listeners import Load, LoadPlan
 from bench.load import progress_line
 from bench.options import positive
@@ -150,7 +150,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--drain", type=float, default=30.0, help="seconds for the last requests to finish")
     parser.add_argument("--warm-up", type=float, default=15.0, help="first seconds, not counted")
     parser.add_argument("--seed", type=int, default=0, help="of the random texts and times")
-    options.add_outputs(parser)
+    outputs.add_outputs(parser)
     return parser.parse_args(arguments)
 
 
@@ -164,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(run_text(runs))
     for line in (*ratios(runs), *agreement(runs)):
         print(line)
-    options.write_outputs(args, runs)
+    outputs.write_outputs(args, runs)
     return 0
 
 

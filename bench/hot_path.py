@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from bench import options, results
+from bench import options, outputs, results
 from bench.results import Result, Table
 from bench.stub_engine import StubEngine
 from bench.tables import as_text
@@ -145,11 +145,11 @@ def measure(arguments: Sequence[str] | None) -> Result:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = options.make_parser("bench.hot_path", __doc__)
-    options.add_outputs(parser)
+    outputs.add_outputs(parser)
     args = parser.parse_args(arguments)
     result = measure(arguments)
     print(as_text(result))
-    options.write_outputs(args, [result])
+    outputs.write_outputs(args, [result])
 
 
 if __name__ == "__main__":

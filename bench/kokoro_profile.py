@@ -25,7 +25,7 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 
-from bench import options, results
+from bench import options, outputs, results
 from bench.kokoro_quality import ORDINARY, speak
 from bench.results import Bar, Bars, Result, Table, Value
 from bench.tables import table_text
@@ -319,7 +319,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--frames", type=int, default=73, help="of a window, 40 per second")
     parser.add_argument("--model-dir", type=Path, help="other weights: a directory with model.onnx")
     parser.add_argument("--smoke", action="store_true", help="one round of a few frames, to check that it runs")
-    options.add_outputs(parser)
+    outputs.add_outputs(parser)
     args = parser.parse_args(arguments)
     if args.smoke:
         args.rounds, args.frames = 1, 8
@@ -351,7 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for table in measure(args, MonotonicClock()):
         print(f"\n{table_text(table)}", flush=True)
         tables.append(table)
-    options.write_outputs(args, [result_of(tables, args, arguments)])
+    outputs.write_outputs(args, [result_of(tables, args, arguments)])
     return 0
 
 

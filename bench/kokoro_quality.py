@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
-from bench import options, results
+from bench import options, outputs, results
 from bench.results import Result, Table
 from bench.tables import as_text
 from realtime_tts.clock import Clock, MonotonicClock
@@ -200,7 +200,7 @@ Times are of this process alone, so run nothing else.  Example:
     parser.add_argument("--voice", nargs="+", default=["af_heart"], help="voices")
     parser.add_argument("--threads", type=int, default=2, help="cores for one computation")
     parser.add_argument("--model-dir", type=Path, help="other weights: a directory with model.onnx")
-    options.add_outputs(parser)
+    outputs.add_outputs(parser)
     return parser.parse_args(arguments)
 
 
@@ -220,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         | {"threads": str(args.threads), "chunks": ", ".join(map(str, model.chunk_plan.sizes))},
     )
     print(as_text(result))
-    options.write_outputs(args, [result])
+    outputs.write_outputs(args, [result])
     return 0 if passed(rows) else 1
 
 

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from bench import options, results, trace
+from bench import options, outputs, results, trace
 from bench.listeners import Load, LoadPlan, served_model
 from bench.loopback import require_loopback
 from bench.options import positive
@@ -180,12 +180,12 @@ exit status: 0; 1 if --max-underrun-p95-ms is exceeded or no audio was received;
     bounds.add_argument("--duration", type=positive, default=60.0, help="seconds in which requests arrive")
     bounds.add_argument("--drain", type=float, default=30.0, help="seconds for the last requests to finish")
     bounds.add_argument("--warm-up", type=float, default=0.0, help="first seconds, not counted")
-    outputs = parser.add_argument_group("output")
-    outputs.add_argument("--label", help="name of this run in the table and the report")
-    outputs.add_argument("--trace", type=Path, help="write the requests as a trace, for --trace-in")
-    options.add_outputs(outputs)
-    outputs.add_argument("--threshold-ms", type=float, default=100.0, help="longest gap that counts as continuous")
-    outputs.add_argument("--max-underrun-p95-ms", type=float, help="fail if the 95th percentile exceeds this")
+    group = parser.add_argument_group("output")
+    group.add_argument("--label", help="name of this run in the table and the report")
+    group.add_argument("--trace", type=Path, help="write the requests as a trace, for --trace-in")
+    outputs.add_outputs(group)
+    group.add_argument("--threshold-ms", type=float, default=100.0, help="longest gap that counts as continuous")
+    group.add_argument("--max-underrun-p95-ms", type=float, help="fail if the 95th percentile exceeds this")
     return parser.parse_args(arguments)
 
 
@@ -204,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n".join(notes(summary, run.counted)))
     if args.trace:
         args.trace.write_text(trace.dumps(arrivals), encoding="utf-8")
-    options.write_outputs(args, [run])
+    outputs.write_outputs(args, [run])
     return exit_status(summary, args.max_underrun_p95_ms)
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bench import options
+from bench import options, outputs
 from bench.options import positive_int
 from bench.qwen3_tts_flops import flops_per_frame
 from bench.qwen3_tts_ours import LANGUAGE, SAMPLE_RATE_HZ, SPEAKER, BatchTiming, Ours
@@ -326,7 +326,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the Talker")
     parser.add_argument("--copy-megabytes", type=positive_int, default=400, help="copied to measure the bandwidth")
-    options.add_outputs(parser)
+    outputs.add_outputs(parser)
     parsed = parser.parse_args(arguments)
     parsed.given = arguments
     return parsed
@@ -341,7 +341,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, value in result.conditions.items():
         print(f"{name:28} {value}")
     print(f"\n{as_text(result)}")
-    options.write_outputs(args, [result])
+    outputs.write_outputs(args, [result])
     return 0 if all(target.met for target in met) else 1
 
 

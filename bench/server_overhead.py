@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bench import options, results
+from bench import options, outputs, results
 from bench.results import Bar, Bars, Line, Plot, Result, Table
 from bench.server_overhead_listeners import OK_SHARE, THRESHOLD_S, Trial, reserved_core, trial
 from bench.server_overhead_servers import KINDS, chunks
@@ -293,7 +293,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=6, help="of one server's search in a round")
     parser.add_argument("--window", type=float, default=2.5, help="measured seconds of a trial")
     parser.add_argument("--smoke", action="store_true", help="a short run that only checks whether it works")
-    options.add_outputs(parser)
+    outputs.add_outputs(parser)
     args = parser.parse_args(arguments)
     args.given = arguments
     if min(args.rounds, args.streams, args.most) < 1 or args.trials < 0 or args.window <= 0:
@@ -309,7 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = {encoding: measure_all(args, encoding, core) for encoding in args.formats}
         result = result_of(args, found, pinned=core is not None)
     print(as_text(result))
-    options.write_outputs(args, [result])
+    outputs.write_outputs(args, [result])
     received = all(one.base.messages_per_s for kinds in found.values() for rounds in kinds.values() for one in rounds)
     return 0 if received else 1
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from bench import options, results, trace
+from bench import options, outputs, results, trace
 from bench.request_record import RequestRecord
 from bench.results import Run
 from bench.summary import Outcome
@@ -235,7 +235,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--duration", type=float, default=60.0, help="simulated seconds")
     parser.add_argument("--warm-up", type=float, default=15.0, help="first seconds, not counted")
     parser.add_argument("--seed", type=int, default=0, help="of the random texts and times")
-    options.add_outputs(parser)
+    outputs.add_outputs(parser)
     return parser.parse_args(arguments)
 
 
@@ -256,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"  {runs[-1].label}: {len(runs[-1].outcomes)} requests", file=sys.stderr)
     print(run_text(runs))
     print(f"({time.perf_counter() - start_s:.1f} s of real time)", file=sys.stderr)
-    options.write_outputs(args, runs)
+    outputs.write_outputs(args, runs)
     return 0
 
 

@@ -1,3 +1,3 @@
-"""realtime_tts: a WebSocket-first realtime voice server.  Stream text in, hear speech at once, without a gap."""
+"""realtime_tts: a WebSocket-first realtime voice server.  Text is streamed in, speech is streamed out, without gaps."""
 
 __version__ = "0.1.0"

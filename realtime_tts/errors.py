@@ -6,7 +6,7 @@ from typing import ClassVar
 class RealtimeTTSError(Exception):
     """An error that is reported to a client.
 
-    `code` is the wire's `error.code`.  `close_code` is the WebSocket close code, or None where the session goes on.
+    `code` is the wire's `error.code`.  `close_code` is the WebSocket close code, or None if the session continues.
     `http_status` is the status of an HTTP response.  `retryable` says that the same message may succeed later,
     unchanged; `retry_after_s` after how long, where that is known.  `param` names the field that is wrong; `message`
     then begins with it.
@@ -32,7 +32,7 @@ class RealtimeTTSError(Exception):
 
 
 class InternalError(RealtimeTTSError):
-    """A bug in the server.  The details go to the log; the client learns only that it happened."""
+    """A bug in the server.  The details go to the log; the client is not sent them."""
 
     code = "internal_error"
     close_code = 1011

@@ -171,7 +171,7 @@ async def test_unknown_messages_and_fields_are_skipped() -> None:
 
 async def test_a_full_server_is_reported_with_its_status_and_reason() -> None:
     async with tone_server(limits=ServerLimits(max_sessions=1)) as (url, _server), connect(url):
-        with pytest.raises(ConnectionRefused, match="all 1 sessions are taken") as refused:
+        with pytest.raises(ConnectionRefused, match="all 1 sessions are in use") as refused:
             async with connect(url):
                 pass
     assert (refused.value.status, refused.value.retry_after_s) == (503, 5)

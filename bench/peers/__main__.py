@@ -29,7 +29,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import options, results
+from bench import options, outputs, results
 from bench.options import positive, positive_int
 from bench.peers.catalogue import DEFAULT, OURS, PEERS, SMOKE, Peer
 from bench.peers.comparison import Comparison, ComparisonPlan, Scenario
@@ -153,9 +153,9 @@ exit status: 0; 1 if --setup failed; 2 if our server, or all others, could not b
     load_options.add_argument("--cores", type=positive_int, help="for each server  [default: all]")
     load_options.add_argument("--seed", type=int, default=0, help="of the texts")
     load_options.add_argument("--smoke", action="store_true", help="a few seconds with the test model")
-    outputs = parser.add_argument_group("output")
-    outputs.add_argument("--rounds-file", type=Path, help="add these rounds to those of earlier runs in this file")
-    options.add_outputs(outputs)
+    group = parser.add_argument_group("output")
+    group.add_argument("--rounds-file", type=Path, help="add these rounds to those of earlier runs in this file")
+    outputs.add_outputs(group)
     args = parser.parse_args(arguments)
     args.given = arguments
     if args.smoke:
@@ -193,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     result = result_of(saved, shown, ours, conditions(saved, args.given))
     print(as_text(result))
-    options.write_outputs(args, [result])
+    outputs.write_outputs(args, [result])
     return 0
 
 

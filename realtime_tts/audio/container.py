@@ -16,7 +16,7 @@ FLAC_COMPRESSION = 0.25
 MP3_COMPRESSION = 0.6
 """Of a stream, whose bit rate is constant: 65 kbit/s at 24 kHz, 160 at 44.1."""
 MP3_DELAY_SAMPLES = 1_105
-"""Silence before the sound of an MP3 stream: 576 samples of LAME and 529 of a decoder."""
+"""Silence before the audio of an MP3 stream: 576 samples of LAME and 529 of a decoder."""
 
 
 class _Output:
@@ -107,11 +107,11 @@ class FileCodec(_Container):
 class StreamCodec(_Container):
     """A stream of bytes, with a header that states no length.
 
-    FLAC decodes to exactly the samples.  An MP3 stream cannot state where its sound begins and ends: it decodes to
+    FLAC decodes to exactly the samples.  An MP3 stream cannot state where its audio begins and ends: it decodes to
     `MP3_DELAY_SAMPLES` of silence, every sample, and padding to the end of the last frame.
 
-    A packet's `samples` are the sound that a decoder can make of all bytes so far, less what was counted before:
-    exact for FLAC, never too many for MP3.  No packet is without sound, and none without bytes.
+    A packet's `samples` are the audio that a decoder can make of all bytes so far, less what was counted before:
+    exact for FLAC, never too many for MP3.  Every packet has audio, and bytes.
     """
 
     def __init__(self, encoding: Encoding, sample_rate_hz: int) -> None:

@@ -41,11 +41,11 @@ class OggPages:
         return self._add([head], _FIRST, 0) + self._add([tags], 0, 0)
 
     def page(self, packets: Sequence[bytes], *, samples: int | None = None) -> bytes:
-        """The next packets, at most `PACKETS_PER_PAGE`.  The last ones come with `samples`, the sound in all."""
+        """The next packets, at most `PACKETS_PER_PAGE`.  With the last ones, `samples` is the length of the audio."""
         self._packets += len(packets)
         if samples is None:
             return self._add(packets, 0, self._packets * _GRANULE_HZ // 50)
-        # A decoder drops what is after it.
+        # A decoder drops everything after it.
         return self._add(packets, _LAST, (self._pre_skip_samples + samples) * self._scale)
 
     def _add(self, packets: Sequence[bytes], flags: int, granule: int) -> bytes:
@@ -55,8 +55,8 @@ class OggPages:
 
 
 def ogg_opus(packets: Sequence[bytes], *, sample_rate_hz: int, pre_skip_samples: int, samples: int) -> bytes:
-    """A whole file, in which `samples` after the pre-skip are sound."""
-    serial = zlib.crc32(b"".join(packets))  # differs where the sound differs, so that files can be chained
+    """A whole file, in which `samples` after the pre-skip are audio."""
+    serial = zlib.crc32(b"".join(packets))  # differs for different audio, so that files can be chained
     pages = OggPages(sample_rate_hz=sample_rate_hz, pre_skip_samples=pre_skip_samples, serial=serial)
     parts = [pages.head()]
     for start in range(0, len(packets), PACKETS_PER_PAGE):

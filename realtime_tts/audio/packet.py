@@ -1,4 +1,4 @@
-"""Packets, which encoders produce: one binary frame of the wire, and the sound in it."""
+"""Packets, which encoders produce: one binary frame of the wire, and the number of its samples."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,7 +8,7 @@ from realtime_tts.audio.pcm import Float32
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """One binary frame.  `samples` is the sound in it, at the wire's rate: padding and pre-skip are not sound."""
+    """One binary frame.  `samples` are those of its audio, at the wire's rate, without padding and pre-skip."""
 
     data: bytes
     samples: int

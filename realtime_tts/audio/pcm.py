@@ -11,7 +11,7 @@ FULL_SCALE = 32767
 
 
 _SCALE = np.array(FULL_SCALE, np.float32)
-"""As an array: numpy needs longer to convert a number than to multiply 80 ms of sound."""
+"""As an array: numpy needs longer to convert a number than to multiply 80 ms of audio."""
 
 
 _INT16 = np.dtype("<i2")

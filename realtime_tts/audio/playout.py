@@ -104,11 +104,11 @@ class PlayoutLedger:
         arrived_at_s: float,
         duration_s: float,
         text_starved: bool = False,
-        hearing_until_s: float | None = None,
+        playing_until_s: float | None = None,
     ) -> float:
         """Records a packet; returns how long the listener waited just before it, in seconds.
 
-        `hearing_until_s` is when the listener finishes what was sent before this ledger's first packet: until then that
+        `playing_until_s` is when the listener finishes what was sent before this ledger's first packet: until then that
         packet waits in the buffer, and t_0 is then.  It has no effect on later packets.
 
         `text_starved`: its text was received only after the listener had run dry, so the wait is not an underrun.
@@ -121,7 +121,7 @@ class PlayoutLedger:
             raise ValueError(f"the arrival time of a packet must be finite, got {arrived_at_s} s")
         if self._playout_end_s is None:
             self._first_s = arrived_at_s
-            self._origin_s = self._playout_end_s = max(arrived_at_s, hearing_until_s or arrived_at_s)
+            self._origin_s = self._playout_end_s = max(arrived_at_s, playing_until_s or arrived_at_s)
         elif arrived_at_s < self._last_s:
             raise ValueError(f"packets must be in order of time: got {arrived_at_s} s after {self._last_s} s")
         gap_s = 0.0

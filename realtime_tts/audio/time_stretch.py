@@ -106,6 +106,6 @@ class StreamingStretcher:
         return self._input[start - self._input_start : end - self._input_start]
 
     def _drop_input(self, before: int) -> None:
-        gone = max(before - self._input_start, 0)
-        self._input = self._input[gone:]
-        self._input_start += gone
+        dropped = max(before - self._input_start, 0)
+        self._input = self._input[dropped:]
+        self._input_start += dropped

@@ -1,4 +1,4 @@
-"""Composition root: builds a server from its configuration, and takes it apart."""
+"""Composition root: builds a server from its configuration, and shuts it down."""
 
 import asyncio
 import logging

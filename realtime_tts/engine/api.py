@@ -108,7 +108,7 @@ class SynthesisRequest:
     speed: float = 1.0
     utterance_index: int = 0
     streamed: bool = True
-    """False where nothing is sent before all is made, such as a whole file: then unsent audio has no limit."""
+    """False if nothing is sent until all audio is made, as for a whole file: unsent audio then has no limit."""
     initial_codec_chunk_frames: int | None = None
     """Overrides the dynamic initial chunk."""
     text_complete: bool = True
@@ -181,7 +181,7 @@ EngineCommand: TypeAlias = Submit | Extend | Cancel | AudioSent | PlayoutEnd | E
 class FinishReason(StrEnum):
     COMPLETE = "complete"
     TRUNCATED = "truncated"
-    """All audio that was made is in events, but the model did not come to the end of the text."""
+    """All audio that was made is in events, but the model stopped before the end of the text."""
     CANCELLED = "cancelled"
     ERROR = "error"
 
@@ -225,7 +225,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class WordsReady:
-    """The next words of a request, in order; they come before the audio that they belong to."""
+    """The next words of a request, in order; they precede their audio."""
 
     request_id: str
     words: tuple[Word, ...]
@@ -233,7 +233,7 @@ class WordsReady:
 
 @dataclass(frozen=True, slots=True)
 class TextReady:
-    """The next text of a request that a Thinker answers, in order; it comes before the audio that speaks it."""
+    """The next text of a request that a Thinker answers, in order; it precedes its audio."""
 
     request_id: str
     text: str

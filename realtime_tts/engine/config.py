@@ -15,11 +15,11 @@ class EngineConfig:
     max_requests: int = 1024
     """Requests in the engine at once, running and waiting, with any scheduler; one more is refused as `overloaded`."""
     max_unsent_s: float = 10.0
-    """Audio of one request that may wait to be sent: a client who does not read stops its own generation."""
+    """Limit of a request's unsent audio: beyond it, generation for a client that does not read stops."""
     first_audio_target_s: float = 0.25
     """The deadline of a listener without audio: this long after its first sentence arrived."""
     stage_timeout_s: float = 30.0
-    """A batch that takes longer fails its requests: its lane counts as stuck until the batch comes back."""
+    """A batch that takes longer fails its requests: its lane counts as stuck until the batch returns."""
 
     def __post_init__(self) -> None:
         if self.scheduler not in SCHEDULERS:

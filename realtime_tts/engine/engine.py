@@ -118,7 +118,7 @@ class Engine:
         if status.ready:
             refusal = self._table.refusal(request)
         else:
-            refusal = EngineUnavailable(f"the engine takes no requests: {status.reason}")
+            refusal = EngineUnavailable(f"the engine accepts no requests: {status.reason}")
         if refusal:
             self._events.append(RequestFinished(request.request_id, FinishReason.ERROR, error=refusal))
         else:
@@ -146,7 +146,7 @@ class Engine:
             self._end(state, FinishReason.ERROR, error)
 
     def stop(self) -> None:
-        """Ends every request, and takes no more; what runs is still committed, and so freed, by `step`."""
+        """Ends every request, and accepts no others; `step` then commits what runs, and frees it."""
         self._stopping = True
         self.fail_all(EngineUnavailable("the server is stopping"))
 
@@ -304,7 +304,7 @@ class Engine:
     def _commit_values(self, state: RequestState, index: int, row: StageInput, output: StageOutput) -> None:
         progress = state.stages[index]
         if output.can_retry and not any(stage.opened for stage in state.stages[index + 1 :]):
-            progress.restart()  # no later stage has seen what it gave
+            progress.restart()  # no later stage has received its output
             return
         progress.output.append(output.values)
         progress.finished = output.finished
@@ -321,7 +321,7 @@ class Engine:
     def _commit_samples(self, state: RequestState, end: int, frames: int, values: Payload) -> None:
         expected = frames * self._info.samples_per_frame
         if not isinstance(values, np.ndarray) or values.shape != (expected,):
-            log.error("%s did not give %d samples for %d frames", self._info.name, expected, frames)
+            log.error("%s did not return %d samples for %d frames", self._info.name, expected, frames)
             failure = SynthesisFailed("the model gave the wrong number of samples for this sentence")
             self._end(state, FinishReason.ERROR, failure)
             return
@@ -345,7 +345,7 @@ class Engine:
             return
         self._table.observe_whole(state)
         if state.truncated:
-            truncation = SynthesisTruncated("the model did not come to the end of this sentence")
+            truncation = SynthesisTruncated("the model stopped before the end of this sentence")
             self._end(state, FinishReason.TRUNCATED, truncation)
         else:
             self._end(state, FinishReason.COMPLETE)
@@ -371,14 +371,14 @@ class Engine:
                 self._executor.release(spec.name, lane, state.request_id)
 
     def _give_up_on_stuck_batches(self) -> None:
-        """Fails all requests where a batch does not come back.
+        """Fails all requests if a batch does not return.
 
         Every request needs every stage, so all of them fail, not only those in the batch: their listeners have run dry
-        long before.  The lane is used again once the batch does come back.
+        long before.  The lane is used again once the batch returns.
         """
         now_s = self._clock.now_s()
         for lane, flight in self._in_flight.items():
             if not flight.stuck and now_s - flight.since_s >= self._config.stage_timeout_s:
                 flight.stuck = True
-                log.error("stage %s on lane %s has not come back: giving up", flight.launch.stage, lane)
-                self.fail_all(SynthesisFailed(f"stage {flight.launch.stage} did not come back in time"))
+                log.error("stage %s on lane %s has not returned: all requests fail", flight.launch.stage, lane)
+                self.fail_all(SynthesisFailed(f"stage {flight.launch.stage} did not return in time"))

@@ -11,7 +11,7 @@ class EngineObserver(Protocol):
     """Called on the engine's thread, between two batches: must be quick, and must not raise."""
 
     def on_batch(self, launch: Launch, seconds: float, queue_depth: int) -> None:
-        """A batch came back, completed or failed, after `seconds`.
+        """A batch returned, completed or failed, after `seconds`.
 
         `queue_depth`: the requests that had work for its stage when it was launched, and no room in it.  At the first
         stage these include the ones that waited for admission.
@@ -19,7 +19,7 @@ class EngineObserver(Protocol):
         ...
 
     def on_idle(self) -> None:
-        """The last request has ended: nothing waits."""
+        """The last request has ended."""
         ...
 
 

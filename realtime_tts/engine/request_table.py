@@ -117,7 +117,7 @@ class RequestTable:
         """Whether it is a next sentence, without which an utterance would break off: it may wait, and is never refused.
 
         Either the utterance waits already: then all of it is admitted as one listener.  Or it had begun, and was played
-        completely before more of its text came.
+        completely before more of its text was received.
         """
         stream, utterance = self._streams.get(request.stream_id), request.utterance_index
         return stream is not None and (stream.utterance_index == utterance or any(stream.waiting(utterance)))
@@ -195,9 +195,9 @@ class RequestTable:
     def load(self) -> Load:
         """How busy the engine is, and will be in a moment.
 
-        A stream that starts while others start will have to share with them: sized for the present, its first chunk
-        left 120 ms gaps at p95 where 50 listeners came within 3 s.  And the others, who come and go at random, will be
-        more by twice their square root now and then: at 0.85 load that took the streams in time from 98.8 to 99.9%.
+        A stream that starts while others start has to share with them: a first chunk sized for the present number left
+        gaps of 120 ms at p95 when 50 listeners started within 3 s.  The number of listeners also varies at random, by
+        up to twice its square root: at load 0.85, allowing for that raised the streams in time from 98.8 to 99.9%.
         """
         admitted = self.admitted()
         streams = self._listeners()

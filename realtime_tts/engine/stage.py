@@ -82,21 +82,21 @@ class StageInput:
     handoff: object | None = None
     """The latest `StageOutput.handoff` of the stage before."""
     retry: bool = False
-    """The stage restarts this request, as its `can_retry` offered: all that it gave is dropped, `values` are all so
-    far."""
+    """The stage restarts this request, as its `can_retry` offered: its output so far is dropped, and `values` are all
+    rows so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageOutput:
-    """What one row gave: one row of `values` for each unit, or from the last stage float32 samples `(n,)` in [-1, 1].
+    """The output for one row: a row of `values` for each unit, or from the last stage float32 samples (n,) in [-1, 1].
 
-    The last stage gives exactly `chunk.frames * samples_per_frame` samples, as a host array.  `finished` (not read from
-    the last stage) says that this row will give no more; `truncated` that it ended before the natural end.  `error`
+    The last stage returns exactly `chunk.frames * samples_per_frame` samples, as a host array.  `finished` (not read
+    from the last stage): this row has no further output.  `truncated`: it ended before the natural end.  `error`
     fails this row's request alone.  `words` are those whose times have become known, `text` is what a Thinker has
     written: both go to the client as events.
 
     The costs of a launch are fitted with: `stepped`, whether the row took part in the step for which the batch was run,
-    also where it gave nothing by it; `prefilled`, whether some of its prompt was read, which costs more; and from the
+    even without output; `prefilled`, whether some of its prompt was read, which costs more; and from the
     last stage `skipped_frames`, how many of the chunk were not decoded, being silence.
     """
 
@@ -107,8 +107,8 @@ class StageOutput:
     """It can continue only with more input: of the first stage more of the text, where `request.text_complete` is
     False; of others more values from the stage before."""
     can_retry: bool = False
-    """It ended too early, and would restart if asked to (`StageInput.retry`).  It is asked where nothing that it gave
-    has gone on to the next stage.  Not after it gave `text`."""
+    """It ended too early, and can restart on request (`StageInput.retry`), which it gets only if the next stage has
+    received none of its output.  Not after an output of `text`."""
     stepped: bool = True
     prefilled: bool = False
     skipped_frames: int = 0

@@ -66,7 +66,7 @@ class StageProgress:
         return self.lane is not None
 
     def restart(self) -> None:
-        """Forgets all that the stage gave; it gets all of its input again."""
+        """Forgets the stage's output; the stage gets all of its input again."""
         self.output = self.output.emptied()
         self.consumed = 0
         self.input_complete = self.starved = False
@@ -150,7 +150,7 @@ class RequestState:
 
     @property
     def decoded(self) -> bool:
-        """Whether all stages have given all that they will give."""
+        """Whether all stages have produced all of their output."""
         if self.decoder.consumed < self.source.output.count:
             return False
         return all(stage.finished for stage in self.stages[:-1])

@@ -23,7 +23,7 @@ class AccessRules:
     public_hosts: frozenset[str] = frozenset()
     """Names of this server beside localhost, in lower case."""
     check_host: bool = True
-    """False only where the server listens beyond this machine and its names are not known."""
+    """False only if other machines can reach the server and its names are not configured."""
 
     def __post_init__(self) -> None:
         if any(origin == "*" or origin.endswith("/") or "://" not in origin for origin in self.allowed_origins):

@@ -268,5 +268,7 @@ async def _listen(
         return await listen(server.connections, runner.server, host, port, tls)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise CannotListen(f"port {port} of {host} is taken: a server runs there already; choose another") from None
+            raise CannotListen(
+                f"port {port} of {host} is in use, perhaps by another server; choose another port"
+            ) from None
         raise CannotListen(f"cannot listen on {host}, port {port}: {error.strerror or error}") from None

@@ -136,9 +136,9 @@ class GuardedHandler(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """For what is not HTTP (`status` 400), and for bugs.
+        """The response to data that is not HTTP (`status` 400), and to unexpected exceptions.
 
-        Only bugs are logged: the request may contain a secret, and anybody could fill the log.
+        Only these exceptions are logged: a request may contain a secret, and any client could fill the log.
         """
         if self.transport is None:
             raise ConnectionResetError("the client has disconnected")  # the rest of its request is lost with it

@@ -93,7 +93,7 @@ class Sessions:
         if not status.ready:
             raise NotReady(f"the server is not ready: {status.reason}", retry_after_s=RETRY_AFTER_S)
         if len(self._open) >= self._max_sessions:
-            raise Overloaded(f"all {self._max_sessions} sessions are taken", retry_after_s=RETRY_AFTER_S)
+            raise Overloaded(f"all {self._max_sessions} sessions are in use", retry_after_s=RETRY_AFTER_S)
 
     def _runner(self, front_end: FrontEnd, model: str, session_id: str, quota: KeyQuota) -> SessionRunner:
         logs.bind_session(session_id)
@@ -127,7 +127,7 @@ class Sessions:
 
     @property
     def ending(self) -> str | None:
-        """Why nothing new is accepted; None while the server runs."""
+        """Why new sessions and requests are refused; None while the server runs."""
         if self._stopping:
             return "stopping"
         return None if self._drained_by_s is None else "draining"

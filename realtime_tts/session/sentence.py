@@ -196,7 +196,7 @@ class SentenceState:
     def _record(self, ledger: PlayoutLedger, audio_s: float, now_s: float, playout_end_s: float | None) -> None:
         # A listener that ran out before this sentence's text was complete waits for the text, not for the server.
         starved = ledger.playout_end_s is not None and self.text_complete_at_s > ledger.playout_end_s
-        ledger.record(arrived_at_s=now_s, duration_s=audio_s, text_starved=starved, hearing_until_s=playout_end_s)
+        ledger.record(arrived_at_s=now_s, duration_s=audio_s, text_starved=starved, playing_until_s=playout_end_s)
 
     def _report(self, upto: int) -> int:
         more = max(0, upto - self.samples_reported)

@@ -109,9 +109,9 @@ class OffsetMap:
     def forget(self, offset: int) -> None:
         """Frees the memory of what precedes `offset`.  No smaller offset may be looked up afterwards."""
         # The character before it stays: `source_end(offset)` needs it.
-        gone = bisect_right(self._starts, max(0, offset - 1)) - 1
-        if gone > 0:
-            del self._starts[:gone], self._sources[:gone], self._ends[:gone]
+        dropped = bisect_right(self._starts, max(0, offset - 1)) - 1
+        if dropped > 0:
+            del self._starts[:dropped], self._sources[:dropped], self._ends[:dropped]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Pronunciations that a client gives for words: respelling in the text, and lookup of those given in IPA."""
+"""Pronunciations of words, as a client configures them: respelling in the text, and lookup of IPA."""
 
 import re
 import unicodedata
@@ -22,7 +22,7 @@ _MORE_DIGITS = re.compile(r"[.,]\d")
 class _Found:
     start: int
     end: int
-    said: str
+    spelling: str
     is_ipa: bool
 
 
@@ -40,9 +40,9 @@ class Pronunciations:
         """Raises `InvalidConfig` for too many words, and for one that is empty, too long or has control characters."""
         if len(words) > MAX_WORDS:
             raise InvalidConfig(f"at most {MAX_WORDS} words, got {len(words)}", param="pronunciations")
-        self.words = {_checked(word, "word"): _checked(said, "pronunciation") for word, said in words.items()}
-        for word, said in self.words.items():
-            if _is_ipa(said) and not said[1:-1].strip():
+        self.words = {_checked(word, "word"): _checked(spelling, "pronunciation") for word, spelling in words.items()}
+        for word, spelling in self.words.items():
+            if _is_ipa(spelling) and not spelling[1:-1].strip():
                 raise InvalidConfig(f"there is no IPA between the slashes for {_shown(word)}", param="pronunciations")
         self._by_folded: dict[str, list[str]] = {}
         for word in self.words:
@@ -62,7 +62,7 @@ class Pronunciations:
     @property
     def ipa(self) -> tuple[tuple[str, str], ...]:
         """Without the slashes."""
-        return tuple((word, said[1:-1].strip()) for word, said in self.words.items() if _is_ipa(said))
+        return tuple((word, spelling[1:-1].strip()) for word, spelling in self.words.items() if _is_ipa(spelling))
 
     def respell(self, text: str) -> AlignedText:
         """`text` with each spelling in place of its word; every character of a spelling stands for the whole word.
@@ -75,21 +75,23 @@ class Pronunciations:
         for found in self._find(text):
             if found.is_ipa:
                 continue
-            kept, said = text[done : found.start], found.said
-            if _runs_together(kept[-1:] or (parts[-1][-1:] if parts else ""), said[0]):
-                said = " " + said
-            if _runs_together(said[-1], text[found.end : found.end + 1]):
-                said += " "
+            kept, spelling = text[done : found.start], found.spelling
+            if _runs_together(kept[-1:] or (parts[-1][-1:] if parts else ""), spelling[0]):
+                spelling = " " + spelling
+            if _runs_together(spelling[-1], text[found.end : found.end + 1]):
+                spelling += " "
             offsets.append_copy(done, len(kept))
-            offsets.append_replacement(found.start, found.end, len(said))
-            parts += (kept, said)
+            offsets.append_replacement(found.start, found.end, len(spelling))
+            parts += (kept, spelling)
             done = found.end
         offsets.append_copy(done, len(text) - done)
         return AlignedText("".join(parts) + text[done:], offsets)
 
     def ipa_in(self, text: str) -> tuple[tuple[str, str], ...]:
         """The words of `text` that have IPA, as written there and each once, with their IPA."""
-        return tuple({text[found.start : found.end]: found.said for found in self._find(text) if found.is_ipa}.items())
+        return tuple(
+            {text[found.start : found.end]: found.spelling for found in self._find(text) if found.is_ipa}.items()
+        )
 
     def _find(self, text: str) -> Iterator[_Found]:
         if self._first is None:
@@ -111,8 +113,8 @@ class Pronunciations:
             if words is None or end > len(text) or _runs_on(text, end) or _CONTRACTION.match(text, end):
                 continue
             if word := _as_written(words, _spaced(text[start:end])):
-                said = self.words[word]
-                return _Found(start, end, said[1:-1].strip() if _is_ipa(said) else said, _is_ipa(said))
+                spelling = self.words[word]
+                return _Found(start, end, spelling[1:-1].strip() if _is_ipa(spelling) else spelling, _is_ipa(spelling))
         return None
 
 
@@ -132,8 +134,8 @@ def _shown(text: str) -> str:
     return ascii(text[:40])
 
 
-def _is_ipa(said: str) -> bool:
-    return len(said) > 1 and said[0] == said[-1] == "/"
+def _is_ipa(spelling: str) -> bool:
+    return len(spelling) > 1 and spelling[0] == spelling[-1] == "/"
 
 
 def _spaced(text: str) -> str:

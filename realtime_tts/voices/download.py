@@ -94,7 +94,7 @@ async def fetch(url: str, policy: FetchPolicy, resolver: AbstractResolver | None
         ):
             return await _follow(session, _parsed(url), policy)
     except TimeoutError:
-        raise InvalidConfig(f"the URL did not give its file within {policy.timeout_s:g} s") from None
+        raise InvalidConfig(f"the URL did not return its file within {policy.timeout_s:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError):
         # One message for a refused, a closed and an unknown address: otherwise clients could scan ports through us.
         raise InvalidConfig("the URL's server cannot be reached, or may not be") from None

@@ -156,14 +156,16 @@ class VoiceStore:
 
     def _check_name(self, name: str) -> None:
         if not _NAME.fullmatch(name):
-            raise InvalidConfig("1 to 64 of the letters a-z and A-Z, digits, - and _, no sign first", param="name")
+            raise InvalidConfig(
+                "must be 1 to 64 letters a-z or A-Z, digits, - and _, and begin with a letter or a digit", param="name"
+            )
         if name.lower() in self._reserved:
             raise VoiceExists(f"{name} is one of the model's own voices", param="name")
 
     def _check_texts(self, consent: str, ref_text: str | None) -> None:
         if consent.strip().lower() in ("", "false", "no", "none", "null", "0"):
-            words = "say who has agreed to the use of this voice; without it, none is kept"
-            raise InvalidConfig(words, param="consent")
+            message = "must state who has agreed to the use of this voice; without consent no voice is stored"
+            raise InvalidConfig(message, param="consent")
         for field, text in (("consent", consent), ("ref_text", ref_text or "")):
             if len(text) > self.limits.max_text_chars:
                 raise InvalidConfig(f"at most {self.limits.max_text_chars} characters, got {len(text)}", param=field)
@@ -176,7 +178,7 @@ class VoiceStore:
         if len(samples) < limits.min_s * rate_hz:
             raise InvalidConfig(f"is shorter than {limits.min_s:g} s", param="ref_audio")
         if not samples.any():
-            raise InvalidConfig("is nothing but silence", param="ref_audio")
+            raise InvalidConfig("contains only silence", param="ref_audio")
         resampler = StreamingResampler(rate_hz, STORED_RATE_HZ)
         return np.concatenate([resampler.push(samples), resampler.flush()])
 
@@ -184,7 +186,7 @@ class VoiceStore:
         if voice.name.lower() in self._voices or self._metadata_path(voice.name).exists():
             raise VoiceExists(f"there is a voice {voice.name} already; delete it first", param="name")
         if len(self._voices) >= self.limits.max_voices:
-            raise VoiceStoreFull(f"there are {len(self._voices)} uploaded voices, and no more may be; delete one first")
+            raise VoiceStoreFull(f"there are {len(self._voices)} uploaded voices, which is the limit; delete one first")
         total_bytes = sum(each.size_bytes for each in self._voices.values())
         if total_bytes + voice.size_bytes > self.limits.max_total_bytes:
             raise VoiceStoreFull("the space for uploaded voices is used up; delete one first")
@@ -228,7 +230,7 @@ class VoiceStore:
             raise ValueError("its audio has another size than when it was stored")
         data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != voice.sha256:
-            raise ValueError("its audio is not what was stored")
+            raise ValueError("its audio differs from the stored one")
         return data
 
     def _load(self, path: Path) -> None:

@@ -85,7 +85,7 @@ def test_any_chunking_gives_the_same_bytes_and_exactly_the_samples_that_are_due(
 
 
 @given(encoding=st.sampled_from(sorted(TO_BYTES)), rate_hz=st.sampled_from(RATES), length=st.integers(0, 5_000))
-def test_headerless_formats_are_the_resampled_sound_and_no_more(encoding: Encoding, rate_hz: int, length: int) -> None:
+def test_headerless_formats_are_exactly_the_resampled_audio(encoding: Encoding, rate_hz: int, length: int) -> None:
     samples = np.random.default_rng(length).uniform(-1, 1, length).astype(np.float32)
     expected = TO_BYTES[encoding](resampled(samples, 24_000, rate_hz))
     for streaming in (True, False):
@@ -105,7 +105,7 @@ def test_wav_is_pcm_after_a_header() -> None:
         assert whole.data == wav_header(audio_format, len(data)) + data, rate_hz
 
 
-def test_a_whole_file_states_its_rate_and_length_and_is_the_same_sound() -> None:
+def test_a_whole_file_states_its_rate_and_length_and_has_the_same_audio() -> None:
     samples = speechlike(24_000)
     for audio_format in FORMATS:
         [whole] = encoded(samples, audio_format, [3_000, 9_999], streaming=False)

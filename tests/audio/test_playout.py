@@ -109,9 +109,9 @@ def test_impossible_packets_are_refused() -> None:
 
 def test_a_packet_waits_while_the_listener_hears_something_else() -> None:
     ledger = PlayoutLedger()
-    ledger.record(arrived_at_s=1.0, duration_s=0.5, hearing_until_s=5.0)
+    ledger.record(arrived_at_s=1.0, duration_s=0.5, playing_until_s=5.0)
     assert ledger.playout_end_s == pytest.approx(5.5)
-    ledger.record(arrived_at_s=5.25, duration_s=0.5, hearing_until_s=9.0)  # no effect on later packets
+    ledger.record(arrived_at_s=5.25, duration_s=0.5, playing_until_s=9.0)  # no effect on later packets
     assert ledger.report(0.0) == ContinuityReport(1.0, 1.0, 2, 0, 0.0, 0.0, 0.0, 0.0)
     assert ledger.record(arrived_at_s=6.25, duration_s=0.5) == pytest.approx(0.25)
     assert ledger.report().max_underrun_s == pytest.approx(0.25)
@@ -124,7 +124,7 @@ def test_hearing_something_before_causes_no_underrun_and_keeps_the_identity(
 ) -> None:
     ledger = PlayoutLedger()
     for arrived_at_s, duration_s, starved in trace:
-        ledger.record(arrived_at_s=arrived_at_s, duration_s=duration_s, text_starved=starved, hearing_until_s=until_s)
+        ledger.record(arrived_at_s=arrived_at_s, duration_s=duration_s, text_starved=starved, playing_until_s=until_s)
     report = ledger.report()
     assert report.underrun_total_s == pytest.approx(report.max_underrun_s, abs=1e-6)
     assert report.max_underrun_s <= played(trace)[0].report().max_underrun_s + report.text_starvation_s + 1e-6

@@ -59,7 +59,7 @@ def test_a_tone_keeps_its_pitch_and_loudness_without_a_discontinuity() -> None:
             assert float(np.abs(np.diff(got)).max()) < 1.1 * float(np.abs(np.diff(samples)).max()), (tempo, pitch_hz)
 
 
-def test_every_sound_is_where_the_tempo_puts_it() -> None:
+def test_every_burst_is_at_the_stretched_time() -> None:
     for tempo in TEMPOS:
         bursts_s = np.array([0.3, 1.0, 1.7])
         t = np.arange(2 * RATE_HZ) / RATE_HZ
@@ -73,7 +73,7 @@ def test_every_sound_is_where_the_tempo_puts_it() -> None:
             assert (loud[-1] - loud[0]) / RATE_HZ == pytest.approx(0.2 / tempo, abs=2 * off_s), tempo
 
 
-def test_a_loud_sound_starts_neither_early_nor_late() -> None:
+def test_a_loud_start_is_neither_early_nor_late() -> None:
     for onset_s in [0.5, 0.505, 0.51]:
         for before in [0.0, 0.02]:
             for tempo in [0.8, 0.9, 1.1, 1.25]:
@@ -84,7 +84,7 @@ def test_a_loud_sound_starts_neither_early_nor_late() -> None:
                 assert onset == pytest.approx(onset_s / tempo, abs=0.007), (tempo, before, onset_s)
 
 
-def test_it_holds_back_no_more_than_a_few_blocks() -> None:
+def test_the_stretcher_delays_at_most_a_few_blocks() -> None:
     for tempo in TEMPOS:
         stretcher = StreamingStretcher(RATE_HZ, tempo)
         samples = speechlike(RATE_HZ, 2.0)

@@ -111,7 +111,7 @@ def test_a_stage_that_raises_fails_its_own_requests_only() -> None:
         assert ends_of(events, "r9")[0].reason is FinishReason.COMPLETE, stage
 
 
-def test_a_stage_that_hangs_fails_its_requests_and_readiness_until_it_comes_back() -> None:
+def test_a_stage_that_hangs_fails_its_requests_and_readiness_until_it_returns() -> None:
     model, clock = tone.build(), VirtualClock()
     engine, events, executor = make_held_engine(model, clock=clock)
     engine.handle(Submit(request(0)))
@@ -213,7 +213,7 @@ def test_a_request_that_waits_for_its_text_costs_nothing_and_continues_when_it_c
     assert np.array_equal(np.concatenate([e.samples for e in events if isinstance(e, AudioReady)]), tone.render(whole))
 
 
-def test_text_that_comes_while_a_step_runs_is_not_missed() -> None:
+def test_text_received_while_a_step_runs_is_not_missed() -> None:
     engine, events, executor = make_held_engine(tone.build(reads_ahead=True))
     whole = request(0, "Short text.")
     engine.handle(Submit(dataclasses.replace(whole, text="S", text_complete=False)))
@@ -299,7 +299,7 @@ def test_any_initial_chunk_completes_after_leading_silence() -> None:
         assert len(samples_of(events, "r0")[0]) == min(frames, 238) * 1920, (scheduler, frames)
 
 
-def test_audio_that_is_not_played_gives_no_lead() -> None:
+def test_audio_that_is_not_played_adds_no_lead() -> None:
     engine, events, executor = make_held_engine(silent_model(2, 2))
     engine.handle(Submit(request(0, "x" * 40, stream="s")))
     while not samples_of(events, "r0"):

@@ -97,7 +97,7 @@ def test_unsent_audio_of_an_ended_sentence_counts_for_the_next() -> None:
     assert engine._table.deadline_s(engine._table.requests["r1"]) == pytest.approx(10.0 + unsent_s)
 
 
-def test_a_listener_counts_once_however_many_of_its_sentences_run() -> None:
+def test_a_listener_counts_once_for_any_number_of_running_sentences() -> None:
     engine, _events, _executor = make_held_engine(tone.build(costs=SLOW, decode_batch=4))
     for number in range(30):
         engine.handle(Submit(request(number, stream=f"s{number % 10}")))
@@ -154,7 +154,7 @@ def test_the_next_sentences_of_a_waiting_utterance_are_admitted_with_it_and_neve
     assert table._occupied() == engine.status().capacity
 
 
-def test_a_sentence_whose_text_came_late_waits_before_new_listeners_and_is_never_refused() -> None:
+def test_a_sentence_with_late_text_waits_ahead_of_new_listeners_and_is_never_refused() -> None:
     engine, events, executor = make_held_engine(tone.build(costs=SLOW, decode_batch=4))
     engine.handle(Submit(request(0, "x" * 10, stream="slow writer")))
     run_to_end_held(engine, executor)
@@ -189,7 +189,7 @@ def test_where_the_first_waiting_sentence_is_cancelled_the_next_ones_still_wait(
     assert table.requests[f"r{capacity + 1}"].admitted, "which came before it"
 
 
-def test_where_a_stage_has_few_slots_a_refusal_gives_the_wait_for_one_of_them() -> None:
+def test_a_refusal_for_lack_of_slots_states_the_wait_for_a_slot() -> None:
     model = with_slots(tone.build(), "talker", 2)
     engine, events, _executor = make_held_engine(model)
     for number in range(2):

@@ -25,7 +25,7 @@ from tests.fakes import (
 )
 
 
-def test_a_client_who_does_not_read_stops_its_own_generation_and_no_other() -> None:
+def test_a_client_that_does_not_read_stops_only_its_own_generation() -> None:
     model = tone.build()
     engine, events = make_engine(model, config=EngineConfig(max_unsent_s=2.0))
     engine.handle(Submit(request(0, "x" * 500)))

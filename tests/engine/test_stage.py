@@ -57,7 +57,7 @@ def test_only_a_finished_row_can_be_retried() -> None:
         StageOutput(np.empty((0, 16)), can_retry=True)
 
 
-def test_an_array_on_the_host_is_required_by_those_who_read_it() -> None:
+def test_reading_a_payload_requires_an_array_on_the_host() -> None:
     values = np.zeros(3)
     assert host_array(values) is values
     with pytest.raises(AssertionError, match="NoneType"):

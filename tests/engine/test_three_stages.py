@@ -59,7 +59,7 @@ def test_any_batches_and_chunks_give_the_answer_s_whole_text_and_audio(
     assert slots(model) == 0
 
 
-def test_text_comes_in_order_before_the_audio_that_speaks_it_and_audio_before_the_end_of_the_text() -> None:
+def test_text_precedes_its_audio_in_order_and_audio_begins_before_the_text_is_complete() -> None:
     engine, events, executor = make_held_engine(tone.build(thinker=True))
     engine.handle(Submit(request(0, "x" * 100)))
     while engine.step() or executor.held:

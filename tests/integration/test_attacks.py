@@ -300,7 +300,7 @@ def open_files() -> int:
 
 
 @pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
-async def test_half_open_sockets_do_not_keep_an_honest_client_out(count: int) -> None:
+async def test_half_open_sockets_do_not_keep_other_clients_out(count: int) -> None:
     limits = ConnectionLimits(max_connections=200, header_timeout_s=60)
     with files_allowed(count + 2000) as allowed:
         async with tone_server(limits=ServerLimits(connection=limits)) as (url, server):

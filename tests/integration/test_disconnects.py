@@ -28,7 +28,7 @@ from tests.neighbour import STREAM, shared_server
 from tests.serving import tone_server
 
 
-async def test_a_client_that_never_reads_is_ended_and_its_speech_with_it() -> None:
+async def test_a_client_that_never_reads_is_disconnected_and_its_requests_are_cancelled() -> None:
     slow = {**STREAM, "sample_rate": 48_000, "speed": 0.25}
     async with shared_server(replace(SessionLimits(), write_timeout_s=0.3)) as url, base_client(url, **slow) as client:
         client.socket.transport.pause_reading()

@@ -430,11 +430,11 @@ async def test_a_server_that_stops_sends_every_client_the_reason() -> None:
     assert server.active_sessions == 0
 
 
-async def test_a_port_that_is_taken_is_named() -> None:
+async def test_a_port_in_use_is_reported() -> None:
     async with tone_server() as (url, server):
         port = urlsplit(url).port or 0
         other = Server(server.engines, MonotonicClock())
-        with pytest.raises(CannotListen, match=f"port {port} of 127.0.0.1 is taken"):
+        with pytest.raises(CannotListen, match=f"port {port} of 127.0.0.1 is in use"):
             async with listening(other, "127.0.0.1", port):
                 pass
         with pytest.raises(CannotListen, match="cannot listen on nowhere"):

@@ -76,7 +76,7 @@ def test_the_quota_refills_with_time() -> None:
         quota.charge(1)
 
 
-def test_a_session_stops_counting_however_it_ends() -> None:
+def test_a_session_is_no_longer_counted_after_any_kind_of_end() -> None:
     quota = KeyQuota(QuotaLimits(sessions=2), VirtualClock())
     with quota.session():
         with pytest.raises(ZeroDivisionError), quota.session():

@@ -63,14 +63,14 @@ async def running(sessions: Sessions) -> AsyncIterator[tuple[FakeClient, asyncio
 async def use(sessions: Sessions, *, fail: bool) -> None:
     async with sessions.open(request_of(), FakeClient()):
         assert sessions.active == 1
-        with pytest.raises(Overloaded, match="all 1 sessions are taken") as full:
+        with pytest.raises(Overloaded, match="all 1 sessions are in use") as full:
             await sessions.open(request_of(), FakeClient()).__aenter__()
         assert full.value.retry_after_s == 5.0
         if fail:
             raise ZeroDivisionError
 
 
-async def test_capacity_is_returned_however_a_session_ends() -> None:
+async def test_capacity_is_returned_at_every_kind_of_end() -> None:
     refused: list[str] = []
     sessions = new_sessions(max_sessions=1, refused=refused)
     await use(sessions, fail=False)

@@ -52,7 +52,7 @@ WRITTEN = [
 
 @settings(max_examples=300)
 @given(text=texts, cuts=st.lists(st.integers(0, 10_000), max_size=8), filters=filter_sets)
-def test_any_slicing_gives_the_same_speech_from_the_same_places(
+def test_any_slicing_gives_the_same_speech_with_the_same_offsets(
     text: str, cuts: list[int], filters: frozenset[TextFilter]
 ) -> None:
     check(text, cuts, filters)
@@ -87,7 +87,7 @@ def test_no_run_of_asterisks_survives_beside_any_text(text: str) -> None:
 
 
 @given(st.text(st.sampled_from("abcdefgHhwWfé好 .,;:?'\"5-"), max_size=80))
-def test_prose_comes_out_as_it_went_in_and_all_but_its_last_word_at_once(text: str) -> None:
+def test_prose_is_unchanged_and_all_but_its_last_word_is_returned_at_once(text: str) -> None:
     text = "x" + text
     cleaner = TextCleaner(frozenset(TextFilter))
     passed = ""

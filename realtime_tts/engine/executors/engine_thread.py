@@ -106,7 +106,7 @@ class EngineThread:
     def _close_sinks(self) -> None:
         """The engine thread has ended: ends every request that still waits for events."""
         self._closed = True
-        error = EngineUnavailable(f"the engine takes no requests: {self._status.reason}")
+        error = EngineUnavailable(f"the engine accepts no requests: {self._status.reason}")
         self._dispatch([RequestFinished(id_, FinishReason.ERROR, error=error) for id_ in list(self._sinks)])
 
     # -- The engine thread ---------------------------------------------------------------------------------------------
@@ -141,5 +141,5 @@ class EngineThread:
             loop.call_soon_threadsafe(callback)
 
     def _loop_of_events(self) -> asyncio.AbstractEventLoop:
-        assert self._loop is not None, "start() comes first"
+        assert self._loop is not None, "call start() first"
         return self._loop

@@ -13,7 +13,7 @@ UTILISATION = 0.92
 SHARED_UTILISATION = 0.85
 """The part of a device's time that admitted streams may need.  A shared device also loses time between its stages.
 
-0.92 with every prefill counted in full; the design's 0.90 counted it at the rate of playing, and comes to the same.
+0.92 with every prefill counted in full; the design's 0.90 counted it at the rate of playing, which is equivalent.
 """
 USUAL_LATER_FRAMES = 8
 COMFORTABLE_LEAD_S = 2.5
@@ -25,7 +25,7 @@ def modelled_capacity(load: Load, request_frames: float) -> int:
     """The largest number of streams whose modelled utilisation stays within bounds; at least one.
 
     `load` gives costs, lanes and plan; its own numbers of streams do not matter.  `request_frames` is a usual request's
-    length: its first chunk and its tail cost more than the frames between, and its prefill comes once.
+    length: its first chunk and its tail cost more than the frames between, and it has one prefill.
     """
     low, high = 1, MAX_CAPACITY
     while low < high:

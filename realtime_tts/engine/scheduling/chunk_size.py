@@ -18,7 +18,7 @@ def initial_frames(load: Load, *, complete: bool) -> int:
 def wanted_frames(load: Load, *, lead_s: float, complete: bool) -> int:
     """How many frames a later chunk should wait for: as many as are made while the listener still has audio.
 
-    Growth follows the measured lead, never a cliff: 25 frames right after 2 starve the listener (160 ms buffered,
+    Growth follows the measured lead, without jumps: 25 frames right after 2 starve the listener (160 ms buffered,
     ~320 ms to make at r = 0.16), and a doubling ramp is only safe to r = 0.5.
     """
     if complete:

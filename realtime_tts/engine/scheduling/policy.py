@@ -76,7 +76,7 @@ _by_service = attrgetter("served_s", "sequence")
 
 
 def playout_deadline(snapshot: Snapshot, lane: str) -> Batch | None:
-    """Ours: the listener who runs dry first is served first, in chunks as large as the lead allows.
+    """The default policy: the listener who runs dry first is served first, in chunks as large as the lead allows.
 
     On a lane of its own Code2Wav serves the earliest deadlines among the chunks that are large enough.  On a shared
     device a decode takes the Talker's time, so it is delayed until it is urgent, is the first of a stream, fills its

@@ -21,6 +21,7 @@ _QUERY = {
     "properties": {
         "token": {"type": "string", "description": "Single-use token, for browsers, in place of an API key."},
         "scheduler": {"type": "string", "description": "A scheduler of GET /v1/demo; by default the first."},
+        "model": {"type": "string", "description": "A model of GET /v1/models; by default the first."},
     },
 }
 

@@ -42,7 +42,7 @@ def _typed(error: web.HTTPException) -> RealtimeTTSError:
     text = printable((error.text or error.reason).strip())
     match error:
         case web.HTTPNotFound() | web.HTTPForbidden():  # the latter for a folder of static files
-            return NotFound("there is nothing at this URL")
+            return NotFound("no resource has this URL")
         case web.HTTPMethodNotAllowed():
             return MethodNotAllowed(f"this URL accepts {', '.join(sorted(error.allowed_methods))} only")
         case web.HTTPRequestEntityTooLarge():

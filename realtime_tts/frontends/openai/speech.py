@@ -172,23 +172,23 @@ def _check_text(text: str, max_chars: int) -> None:
 # -- The session's front end ------------------------------------------------------------------------------------------
 
 OpenSession: TypeAlias = Callable[[web.Request, FrontEnd], AbstractAsyncContextManager[SessionRunner]]
-"""A session on the server, with the runner that serves it; its place is given back when the block ends.
+"""A session on the server, with the runner that serves it; it uses capacity until the block ends.
 
-WebSockets use the same: the server counts all sessions together.  Raises a `RealtimeTTSError` if there is no place.
+WebSockets use the same: the server counts all sessions together.  Raises a `RealtimeTTSError` if it is refused.
 """
 
 
 async def respond(
     request: web.Request, speech: Speech, info: ModelInfo, open_session: OpenSession, write_timeout_s: float
 ) -> web.StreamResponse:
-    """Speaks, and responds.  Raises a `RealtimeTTSError` as long as the response has not begun."""
+    """Speaks the text and responds.  Raises a `RealtimeTTSError` if an error occurs before the response has begun."""
     front_end = SpeechFrontEnd(request, speech, info, write_timeout_s)
     try:
         async with open_session(request, front_end) as runner:
             await runner.run()
             return await front_end.finish()
     except ConnectionError:
-        return front_end.drop()  # nobody is there to be answered
+        return front_end.drop()  # the client has disconnected
     except RealtimeTTSError as error:
         return await front_end.fail(error)
     except Exception:
@@ -323,7 +323,7 @@ class SpeechFrontEnd:
         return self._response
 
     def drop(self) -> web.StreamResponse:
-        """Breaks the connection without the last chunk: nobody can mistake a part for the whole."""
+        """Breaks the connection without the last chunk, so that an incomplete response cannot look complete."""
         self.abort()
         return self._response or web.Response(status=499)  # never sent: 499 is what nginx logs for it
 

@@ -23,6 +23,7 @@ from realtime_tts.frontends.engines import Engines
 from realtime_tts.frontends.openai.request_body import READ_BYTES, deadline
 from realtime_tts.frontends.openai.speech import Fields
 from realtime_tts.session.settings import VOICE_SCHEME
+from realtime_tts.text.languages import UNDETERMINED
 from realtime_tts.text.unicode import printable
 from realtime_tts.voices.store import StoredVoice, VoiceStore
 
@@ -81,8 +82,7 @@ class VoicesApi:
         info = self._engines[name].info
         own = [{"name": voice.name, "language": voice.language, "uploaded": False} for voice in info.voices]
         uploaded = [
-            # und: BCP-47 for an unknown language.
-            {"name": voice.name, "language": "und", "uploaded": True, **_upload_fields(voice)}
+            {"name": voice.name, "language": UNDETERMINED, "uploaded": True, **_upload_fields(voice)}
             for voice in self._uploaded(info)
         ]
         return {"model": name, "default": info.default_voice, "voices": own + uploaded}

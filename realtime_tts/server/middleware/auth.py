@@ -16,7 +16,7 @@ from realtime_tts.server.tokens import TOKEN_PROTOCOL, TokenStore
 def auth_middleware(keys: KeyStore | None, tokens: TokenStore, clock: Clock) -> Middleware:
     """Sets `CALLER`.  The demo page and health need no key."""
     quotas = QuotaBook(clock)
-    anonymous = Caller("anybody", KeyQuota(QuotaLimits(), clock), None)
+    anonymous = Caller("anonymous", KeyQuota(QuotaLimits(), clock), None)
 
     @web.middleware
     def authenticate(request: web.Request, handler: Handler) -> Awaitable[web.StreamResponse]:

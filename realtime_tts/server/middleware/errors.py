@@ -13,8 +13,8 @@ from realtime_tts.server.access import ACCEPTED
 def errors_middleware(on_refused: Callable[[str], None]) -> Middleware:
     """`on_refused` gets the code of each refusal by another middleware.
 
-    An exception that is not deliberate, or comes after the response has begun, is left to the connection's
-    `handle_error`, which logs it.
+    An unexpected exception, or any after the response has begun, is left to the connection's `handle_error`, which
+    logs it.
     """
 
     @web.middleware

@@ -8,8 +8,8 @@ from realtime_tts.text.rules import Rule, rule
 
 def _phone(match: re.Match[str]) -> str:
     groups = re.findall(r"\d{1,20}", match[0])
-    said = [_hundreds(group) if len(group) == 3 else digits(group) for group in groups]
-    return ("plus " if match[0].startswith("+") else "") + ", ".join(said)
+    spoken = [_hundreds(group) if len(group) == 3 else digits(group) for group in groups]
+    return ("plus " if match[0].startswith("+") else "") + ", ".join(spoken)
 
 
 def _hundreds(group: str) -> str:
@@ -17,8 +17,8 @@ def _hundreds(group: str) -> str:
 
 
 def _version(match: re.Match[str]) -> str:
-    said = " point ".join(cardinal(part) for part in match[2].split("."))
-    return f"version {said}" if match[1] else said
+    spoken = " point ".join(cardinal(part) for part in match[2].split("."))
+    return f"version {spoken}" if match[1] else spoken
 
 
 def _dotted(match: re.Match[str]) -> str:

@@ -62,9 +62,9 @@ RULES: tuple[Rule, ...] = (
 
 
 def normalize(text: AlignedText) -> AlignedText:
-    """The words to pronounce, "" where there is nothing to say, aligned with what each of them stands for.
+    """The words to pronounce, "" if there are none, each aligned with the text that it replaces.
 
-    Never raises; the time is proportional to the length of the text.  What no rule knows stays as it is; letters of
-    other scripts, emoji and control characters are dropped.
+    Never raises; the time is proportional to the length of the text.  Text that no rule matches is unchanged; letters
+    of other scripts, emoji and control characters are dropped.
     """
     return apply_rules(text, RULES).strip()

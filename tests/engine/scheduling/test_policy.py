@@ -130,7 +130,7 @@ def test_a_decode_that_can_wait_lets_the_talker_step_first() -> None:
     assert stage_of(snapshot([row(0, 5.0)], [row(1, 5.0)], shared=True)) == "talker"
 
 
-def test_a_decode_goes_first_where_it_is_urgent_the_first_of_a_stream_or_a_full_batch() -> None:
+def test_a_decode_has_priority_if_urgent_if_first_of_its_stream_or_with_a_full_batch() -> None:
     cases = {
         "urgent": [row(0, 0.05)],
         "first of a stream": [row(0, 5.0, chunks=0)],
@@ -152,7 +152,7 @@ def test_a_batch_on_a_shared_device_is_filled_up_with_streams_that_have_a_few_fr
 # -- Policies for comparison -------------------------------------------------------------------------------------------
 
 
-def test_round_robin_serves_the_stream_that_was_served_longest_ago_whatever_its_lead() -> None:
+def test_round_robin_serves_the_least_recently_served_stream_for_any_lead() -> None:
     decode = [row(0, 0.0, served_s=9.0), *(row(i, 9.0, served_s=float(i)) for i in range(1, 5))]
     assert names(SCHEDULERS["policy_c"].policy(snapshot(decode, []), "code2wav")) == ["r1", "r2", "r3", "r4"]
 

@@ -332,7 +332,7 @@ async def test_a_refusal_by_the_server_has_its_reason_and_the_time_to_retry() ->
         error = json.loads(body)["error"]
         assert (status, headers["Retry-After"]) == (503, "5")
         assert error == {
-            "message": "all 0 sessions are taken",
+            "message": "all 0 sessions are in use",
             "type": "server_error",
             "param": None,
             "code": "overloaded",
@@ -420,7 +420,7 @@ async def test_a_disconnect_during_speech_stops_the_work(caplog: pytest.LogCaptu
     assert not caplog.records, "a disconnect is not an error of the server"
 
 
-async def test_a_client_that_does_not_read_delays_its_own_speech_alone() -> None:
+async def test_a_client_that_does_not_read_delays_only_its_own_speech() -> None:
     begun: set[str] = set()
 
     def count(rows: Sequence[StageInput]) -> None:

@@ -79,7 +79,7 @@ def test_more_text_may_be_streamed_than_kept() -> None:
             speech_for(**fields)
 
 
-def test_only_what_means_the_same_goes_to_the_session() -> None:
+def test_only_fields_with_the_same_meaning_are_passed_to_the_session() -> None:
     fields: Fields = {
         "input": "Hello.", "voice": "tone_high", "speed": 2, "seed": 1, "frame_header": True, "word_timestamps": True,
         "stream_audio": False, "on_new_context": "interrupt", "type": "session.close", "unknown": ["a"],

@@ -111,11 +111,11 @@ class VoiceBuilder:
     def _at_model_rate(self, reference: Reference) -> Samples:
         duration_s = len(reference.samples) / reference.sample_rate_hz
         if duration_s > MAX_REFERENCE_S:
-            raise InvalidConfig(f"ref_audio: at most {MAX_REFERENCE_S:g} s, got {duration_s:.1f}")
+            raise InvalidConfig(f"at most {MAX_REFERENCE_S:g} s, got {duration_s:.1f}", param="ref_audio")
         resampler = StreamingResampler(reference.sample_rate_hz, SAMPLE_RATE_HZ)
         samples = np.concatenate((resampler.push(playable(reference.samples)), resampler.flush()))
         if len(samples) < self._speaker.min_samples:
-            raise InvalidConfig(f"ref_audio: {duration_s:.2f} s are too short for a voice")
+            raise InvalidConfig(f"{duration_s:.2f} s are too short for a voice", param="ref_audio")
         return samples
 
     def _encode(self, batch: "Sequence[_Recording]") -> list[Voice]:

@@ -2,7 +2,7 @@
 
 It has the shape of a codec language model: a Talker that makes one codec frame a step for every row of a batch, and a
 Code2Wav that keeps state; optionally a Thinker before them, whose answer they speak.  Its costs are waited, not
-computed, so that a small machine can stand for a large one.
+computed, so that a small machine can simulate a large one.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,15 @@ from collections.abc import Callable
 from realtime_tts.clock import sleep_s
 from realtime_tts.engine.api import ModelInfo, Voice
 from realtime_tts.engine.models.spec import ModelSpec
-from realtime_tts.engine.models.tone.sound import (
+from realtime_tts.engine.models.tone.stages import (
+    TOKEN_CHARACTERS,
+    Code2Wav,
+    Talker,
+    Thinker,
+    ThinkerCosts,
+    ToneCosts,
+)
+from realtime_tts.engine.models.tone.waveform import (
     FRAMES_PER_CHARACTER,
     SAMPLE_RATE_HZ,
     SAMPLES_PER_FRAME,
@@ -19,14 +27,6 @@ from realtime_tts.engine.models.tone.sound import (
     decode,
     render,
     words,
-)
-from realtime_tts.engine.models.tone.stages import (
-    TOKEN_CHARACTERS,
-    Code2Wav,
-    Talker,
-    Thinker,
-    ThinkerCosts,
-    ToneCosts,
 )
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts, UpstreamCosts

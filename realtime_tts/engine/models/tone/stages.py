@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from realtime_tts.engine.models.tone.sound import FrameMaker, answer, decode, frame_count, loudness_of, words
+from realtime_tts.engine.models.tone.waveform import FrameMaker, answer, decode, frame_count, loudness_of, words
 from realtime_tts.engine.stage import Payload, StageInput, StageOutput, host_array
 
 TOKEN_CHARACTERS = 4

@@ -85,12 +85,12 @@ def test_the_size_of_the_first_chunk_changes_no_sample(tiny: GetTiny, custom: Mo
         assert_close(sound(speak(custom, request), "r1"), expected)
 
 
-def test_requests_that_come_and_go_each_sound_as_they_do_alone(tiny: GetTiny, custom: Model) -> None:
+def test_concurrent_requests_have_the_same_audio_as_alone(tiny: GetTiny, custom: Model) -> None:
     _check_come_and_go(tiny, custom, mixed(6, frames=7), cancelled={2, 4})
 
 
 @pytest.mark.slow
-def test_twelve_requests_that_come_and_go_each_sound_as_they_do_alone(tiny: GetTiny, custom: Model) -> None:
+def test_twelve_concurrent_requests_have_the_same_audio_as_alone(tiny: GetTiny, custom: Model) -> None:
     _check_come_and_go(tiny, custom, mixed(12), cancelled={2, 5, 9})
 
 
@@ -123,7 +123,7 @@ def test_a_natural_end_is_complete(built: Callable[[str], Model]) -> None:
     assert reasons <= {FinishReason.COMPLETE, FinishReason.TRUNCATED}
 
 
-def test_only_requests_with_the_same_seed_sound_the_same(custom: Model) -> None:
+def test_only_requests_with_the_same_seed_have_the_same_audio(custom: Model) -> None:
     requests = [ask(number, "hello", seed=seed) for number, seed in enumerate((7, 7, None, None))]
     events = speak(custom, *requests)
     first, again, random_one, random_other = (sound(events, request.request_id) for request in requests)

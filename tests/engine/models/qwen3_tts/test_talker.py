@@ -104,7 +104,7 @@ settings_of_actions = functools.partial(
 
 @settings_of_actions(max_examples=4)
 @property_of_actions
-def test_requests_can_come_and_go_at_any_step(
+def test_requests_can_start_and_end_at_any_step(
     tiny: GetTiny, lone: list[Codes], actions: list[tuple[str, object]], chunk: int, keep: int, graphs: bool
 ) -> None:
     _check_actions(tiny("shallow"), lone, actions, chunk, keep, graphs)
@@ -113,7 +113,7 @@ def test_requests_can_come_and_go_at_any_step(
 @pytest.mark.slow
 @settings_of_actions(max_examples=40)
 @property_of_actions
-def test_many_requests_can_come_and_go_at_any_step(
+def test_many_requests_can_start_and_end_at_any_step(
     tiny: GetTiny, lone: list[Codes], actions: list[tuple[str, object]], chunk: int, keep: int, graphs: bool
 ) -> None:
     _check_actions(tiny("shallow"), lone, actions, chunk, keep, graphs)

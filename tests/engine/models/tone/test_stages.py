@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from realtime_tts.engine.models.tone.sound import answer, codes, words
 from realtime_tts.engine.models.tone.stages import Code2Wav, Talker, Thinker, ThinkerCosts, ToneCosts
+from realtime_tts.engine.models.tone.waveform import answer, codes, words
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.stage import StageInput, host_array
 from tests.fakes import request
@@ -51,7 +51,7 @@ def test_a_thinker_waits_for_the_whole_question_and_writes_the_answer() -> None:
     assert not thinker.slots
 
 
-def test_a_talker_speaks_what_it_has_got_and_then_waits_for_more() -> None:
+def test_a_talker_speaks_the_text_received_so_far_and_then_waits_for_more() -> None:
     talker = Talker(ToneCosts(), lambda _seconds: None, after_thinker=True)
     text = "Eight ch" + "aracters"
     points = [np.array([ord(letter) for letter in part], np.uint32) for part in (text[:8], text[8:])]

@@ -1,4 +1,4 @@
-"""Sound of the test model: exact counts, the same audio for the same text, no clicks."""
+"""Audio of the test model: exact counts, the same audio for the same text, no clicks."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.engine.models.tone.sound import (
+from realtime_tts.engine.models.tone.waveform import (
     SAMPLE_RATE_HZ,
     SAMPLES_PER_FRAME,
     FrameMaker,

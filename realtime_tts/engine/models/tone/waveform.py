@@ -1,4 +1,4 @@
-"""Sound of the test model: text to codec frames to samples, as pure functions."""
+"""Audio of the test model: text to codec frames to samples, as pure functions."""
 
 import math
 import re
