@@ -48,6 +48,7 @@ def spans(documents: Iterable[Path]) -> Iterator[tuple[str, str]]:
     """Code inside a line: the name of its document, and the code."""
     for document in documents:
         prose = re.sub(r"^ *```.*?^ *```$", "", document.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+        assert all(line.count("`") % 2 == 0 for line in prose.splitlines()), f"{document}: code has a line break"
         for span in re.findall(r"`([^`\n]+)`", prose):
             yield document.name, span
 
