@@ -1,17 +1,19 @@
-# Two commands do everything: `make serve` speaks, `make test` proves it.  Both install what they need first.
+# `make serve` starts the server, `make test` runs the tests.  Both first install what they need.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help serve test test-all lint install clean
+.PHONY: help serve test test-all test-browser lint install clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make serve   install, and start the server on http://127.0.0.1:8000 with the embedded voice"
-	@echo "make test    install, and run the fast tests"
-	@echo "make test-all  install, and run all tests, the slow ones too"
-	@echo "make lint    install, and check style and types"
-	@echo "make clean   remove the virtual environment and caches"
+	@echo "make serve         install, and start the server on http://127.0.0.1:8000 with the embedded voice"
+	@echo "make test          install, and run the fast tests"
+	@echo "make test-all      install, and run all tests but those in a browser"
+	@echo "make test-browser  install, and test the demo page in Chromium (skipped without Chromium)"
+	@echo "make lint          install, and check style and types"
+	@echo "make clean         remove the virtual environment, builds and caches"
+	@echo 'ARGS="..." is passed to the server or to pytest.'
 
 serve: $(VENV)/.installed
 	$(BIN)/realtime-tts serve $(ARGS)
@@ -21,6 +23,10 @@ test: $(VENV)/.installed-dev
 
 test-all: $(VENV)/.installed-dev
 	$(BIN)/pytest -n auto --dist loadgroup -m "not browser" $(ARGS)
+
+test-browser: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --editable '.[browser]'
+	$(BIN)/pytest -m browser $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
