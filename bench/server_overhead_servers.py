@@ -96,14 +96,15 @@ class RealtimeEngine(StubEngine):
             timer.cancel()
 
     def submit(self, request: SynthesisRequest, sink: EventSink) -> None:
-        audio = cycle(self._chunks)
+        chunk = 0
         due_s = self._loop.time()
 
         def send_chunk() -> None:
-            nonlocal due_s
+            nonlocal chunk, due_s
             due_s += CHUNK_S
             self._timers[request.stream_id] = self._loop.call_at(due_s, send_chunk)
-            sink(AudioReady(request.request_id, next(audio)))
+            sink(AudioReady(request.request_id, self._chunks[chunk]))
+            chunk = (chunk + 1) % CHUNKS
 
         send_chunk()
 

@@ -172,10 +172,12 @@ async def listen(
 def _without_unknown_expectations(handle: RequestHandler) -> RequestHandler:
     """aiohttp looks at the Expect header before the middlewares run, and fails if it is not UTF-8."""
 
-    async def checked(request: web.BaseRequest) -> web.StreamResponse:
-        if request.headers.get(hdrs.EXPECT, "100-continue").lower() != "100-continue":
-            return error_response(ExpectationFailed("the only Expect header that this server knows is 100-continue"))
-        return await handle(request)
+    async def refuse(_request: web.BaseRequest) -> web.StreamResponse:
+        return error_response(ExpectationFailed("the only Expect header that this server knows is 100-continue"))
+
+    def checked(request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
+        is_known = request.headers.get(hdrs.EXPECT, "100-continue").lower() == "100-continue"
+        return (handle if is_known else refuse)(request)  # not awaited: its frame would be kept for a whole session
 
     return checked
 

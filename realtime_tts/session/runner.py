@@ -17,6 +17,7 @@ from realtime_tts.session.frontend import Frame, FrontEnd
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.observer import NoObserver, SessionObserver
 from realtime_tts.session.session import Command, FetchReference, Session
+from realtime_tts.session.wakeup import Wakeup
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ class SessionRunner:
         self._fetch_reference = fetch_reference
         self._context = contextvars.copy_context()
         """The logging context of this session: engine events arrive outside of it."""
-        self._outgoing = asyncio.Event()
+        self._outgoing = Wakeup()
         self._watch_timer: asyncio.TimerHandle | None = None
         self._watched_until_s = clock.now_s()
         self._reading: asyncio.Task[Any] | None = None
@@ -154,7 +155,6 @@ class SessionRunner:
     async def _write(self) -> None:
         while True:
             await self._outgoing.wait()
-            self._outgoing.clear()
             if self._is_lost:
                 raise ConnectionResetError("the client has disconnected")
             self._is_writing = True
