@@ -5,7 +5,7 @@ so that two processes need no common clock.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -85,7 +85,7 @@ class Reference:
     """A recording whose voice is used.  `key` is a digest of its content, under which results may be cached."""
 
     key: str
-    samples: Samples
+    samples: Samples = field(compare=False)  # arrays have no equality of their own
     sample_rate_hz: int
     text: str | None = None
     """Its transcript."""

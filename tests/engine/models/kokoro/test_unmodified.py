@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -135,6 +136,6 @@ def log_mel(samples: Array) -> Array:
     return values
 
 
-def to_mel(frequency_hz: Array) -> Array:
-    mels: Array = 2595 * np.log10(1 + frequency_hz / 700)
+def to_mel(frequency_hz: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    mels: npt.NDArray[np.floating] = 2595 * np.log10(1 + frequency_hz / 700)
     return mels

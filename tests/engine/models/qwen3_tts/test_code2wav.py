@@ -315,7 +315,7 @@ def test_samples_are_clipped_to_full_scale() -> None:
         weights[f"decoder.6.conv.{name}"] = 10 * weights[f"decoder.6.conv.{name}"]
     loud = decode(make_decoder(CONFIG, weights, 1), CODES[:20], [20])
     quiet = decode(build(), CODES[:20], [20])
-    assert (loud.min(), loud.max()) == (-1, 1)
+    assert (float(loud.min()), float(loud.max())) == (-1.0, 1.0)
     assert_close(loud, np.clip(10 * quiet, -1, 1), tolerance=1e-5)
 
 

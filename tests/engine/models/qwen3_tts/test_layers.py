@@ -195,6 +195,7 @@ def test_the_norm_is_computed_in_float32_for_half_precision() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0:RuntimeWarning")
 def test_a_compiled_stack_gives_the_same_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Traced as by torch.compile, but without the minutes that building its kernels takes."""
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
