@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,10 +51,11 @@ async def running(command: Command, port: int, log: Path, cores: Sequence[int] =
             stdout=output,
             stderr=asyncio.subprocess.STDOUT,
         )
-    if cores and sys.platform == "linux":
-        # Before it creates threads: they inherit the setting.
-        os.sched_setaffinity(process.pid, cores)
     try:
+        if cores and sys.platform == "linux":
+            with suppress(ProcessLookupError):  # it has ended already
+                # Before it creates threads: they inherit the setting.
+                os.sched_setaffinity(process.pid, cores)
         await _listening(process, port, log)
         yield Server(process.pid, port)
     finally:

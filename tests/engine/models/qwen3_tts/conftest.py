@@ -43,6 +43,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> "GetTiny":
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The directory of a complete tiny model with its codec, by the name of its recipe."""
+    pytest.importorskip("torch")
     from tests.engine.models.qwen3_tts.make_whole import make_whole
 
     @functools.cache
