@@ -109,6 +109,9 @@ class SynthesisRequest:
     utterance_index: int = 0
     streamed: bool = True
     """False if nothing is sent until all audio is made, as for a whole file: unsent audio then has no limit."""
+    live: bool = True
+    """False if nobody listens yet, as to a plain HTTP request.  Without capacity it is queued behind all live listeners,
+    for `EngineConfig.queue_s`, where a live listener is refused."""
     initial_codec_chunk_frames: int | None = None
     """Overrides the dynamic initial chunk."""
     text_complete: bool = True
@@ -263,6 +266,8 @@ class EngineStatus:
     active_requests: int = 0
     waiting_requests: int = 0
     """Of those, the ones that wait for admission."""
+    queued_requests: int = 0
+    """Utterances that are queued because nobody listens to them yet."""
     capacity: int | None = None
     """Listeners that are admitted at once, at present; None where all are."""
     costs: PipelineCosts | None = None

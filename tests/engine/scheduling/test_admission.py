@@ -68,14 +68,14 @@ def test_a_device_without_costs_has_the_maximal_capacity() -> None:
 def test_a_listener_who_would_wait_too_long_is_refused_with_the_expected_wait() -> None:
     admission = Admission(max_wait_s=0.5)
     admission.tick(load(), [], now_s=0.0)
-    assert admission.refusal(0, 40) is None
-    refusal = admission.refusal(100, 40)
+    assert admission.refusal(0, 40, now_s=0.0) is None
+    refusal = admission.refusal(100, 40, now_s=0.0)
     assert refusal is not None
     assert refusal.retry_after_s == pytest.approx(101 * 5 / 40, abs=0.1)
-    few = admission.refusal(0, 4)
+    few = admission.refusal(0, 4, now_s=0.0)
     assert few is not None
     assert few.retry_after_s == pytest.approx(5 / 4, abs=0.1)
-    assert Admission(max_wait_s=None).refusal(10_000, 40) is None
+    assert Admission(max_wait_s=None).refusal(10_000, 40, now_s=0.0) is None
 
 
 def test_capacity_is_calculated_once_a_tick() -> None:
