@@ -11,7 +11,7 @@ utterance that was sent ahead and refused is lost.  It is the code that serves, 
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
@@ -166,7 +166,7 @@ class SpeakersLoad:
         if event.error is not None and number == 0:
             self._refused += 1
             self._end(conversation, now_s)
-            self._begin_after(RETRY_S, conversation.first_attempt_s, conversation.texts)
+            self._begin_after(RETRY_S, conversation)
             return
         if event.error is not None:
             self._lost += 1

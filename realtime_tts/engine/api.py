@@ -110,8 +110,8 @@ class SynthesisRequest:
     streamed: bool = True
     """False if nothing is sent until all audio is made, as for a whole file: unsent audio then has no limit."""
     live: bool = True
-    """False if nobody listens yet, as to a plain HTTP request.  Without capacity it is queued behind all live listeners,
-    for `EngineConfig.queue_s`, where a live listener is refused."""
+    """False if nobody listens yet, as to a plain HTTP request.  Without capacity it is queued for
+    `EngineConfig.queue_s`, behind all live listeners, where a live one is refused."""
     initial_codec_chunk_frames: int | None = None
     """Overrides the dynamic initial chunk."""
     text_complete: bool = True

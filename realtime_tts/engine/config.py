@@ -13,10 +13,10 @@ class EngineConfig:
     """Seconds that a new listener may wait for capacity; if the wait would be longer, the request is refused at once.
     -1 never refuses."""
     queue_s: float = 20.0
-    """Seconds that a plain HTTP request may wait for capacity, behind all live listeners; then it is refused with status
-    503.  A request with `stream: true` or `stream_format: sse` is live.  0 refuses at once."""
+    """Seconds that a plain HTTP request may wait for capacity, behind all live listeners; then it is refused with
+    status 503.  One with `stream: true` or `stream_format: sse` is live, and follows max_wait_s."""
     max_queued: int = 64
-    """Plain HTTP requests that may wait at once; one more is refused at once."""
+    """Limit of plain HTTP requests that wait for capacity; one more is refused at once.  0: none waits."""
     max_requests: int = 1024
     """Requests in the engine at once, running and waiting, with any scheduler; one more is refused as `overloaded`."""
     max_unsent_s: float = 10.0

@@ -88,7 +88,8 @@ class RequestTable:
         now_s, limit_s = self._clock.now_s(), self._config.queue_s
         late = [each for each in self.queue.patients() if now_s >= each.joined_s + limit_s]
         words = f"at the capacity of {self._capacity} listeners: waited {limit_s:g} s for it"
-        behind, found = self.queue.patient - len(late), []
+        behind = self.queue.patient - len(late)
+        found: list[tuple[RequestState, RealtimeTTSError]] = []
         for utterance in late:
             error = self._admission.patient_refusal(words, behind, self._capacity, now_s)
             found += [(state, error) for state in utterance.requests]

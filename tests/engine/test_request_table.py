@@ -207,7 +207,7 @@ def test_a_sentence_with_late_text_waits_ahead_of_new_listeners_and_is_never_ref
     assert engine._table.requests["r1000"].admitted
 
 
-def test_where_the_first_waiting_sentence_is_cancelled_the_next_ones_still_wait() -> None:
+def test_an_utterance_keeps_its_place_in_the_queue_where_its_first_sentence_is_cancelled() -> None:
     config = EngineConfig(max_wait_s=None)
     engine, _events, _executor = make_held_engine(tone.build(costs=SLOW, decode_batch=4), config=config)
     for number in range(100):
@@ -218,8 +218,8 @@ def test_where_the_first_waiting_sentence_is_cancelled_the_next_ones_still_wait(
     engine.handle(EndStream("s0"))
     engine.step()
     table = engine._table
-    assert not table.requests["r500"].admitted
-    assert table.requests[f"r{capacity + 1}"].admitted, "which came before it"
+    assert table.requests["r500"].admitted
+    assert not table.requests[f"r{capacity + 1}"].admitted, "which came after it"
 
 
 def test_a_refusal_for_lack_of_slots_states_the_wait_for_a_slot() -> None:

@@ -208,8 +208,8 @@ class Admission:
     def refusal(self, queued: int, capacity: int, now_s: float) -> Overloaded | None:
         """Why a new listener may not wait behind `queued` others; None where it may.
 
-        Capacity becomes free at the rate capacity / request, less what listeners keep for their next utterance.  One who would wait longer than a person accepts is
-        refused at once, with the time after which to retry.
+        Capacity becomes free at the rate capacity / request, except for what listeners keep for their next utterance.
+        One who would wait longer than a person accepts is refused at once, with the time after which to retry.
         """
         wait_s = (queued + 1) * self._request_s / (capacity * max(self.LEAST_NEW_SHARE, self._new_share))
         if self._max_wait_s is None or wait_s <= self._max_wait_s:
