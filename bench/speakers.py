@@ -112,12 +112,15 @@ class SpeakersLoad:
             tuple(self._gaps_s),
         )
 
-    def _begin_after(
-        self, delay_s: float, first_attempt_s: float | None = None, texts: list[str] | None = None
-    ) -> None:
+    def _begin_after(self, delay_s: float, refused: Conversation | None = None) -> None:
+        """A new conversation, or another attempt to begin one that was refused."""
         at_s = self._simulation.clock.now_s() + delay_s
-        texts = texts or [pick_text(self._rng) for _ in range(self._plan.utterances)]
-        conversation = Conversation(f"s{self._streams}", at_s if first_attempt_s is None else first_attempt_s, texts)
+        stream_id = f"s{self._streams}"
+        if refused is None:
+            texts = [pick_text(self._rng) for _ in range(self._plan.utterances)]
+            conversation = Conversation(stream_id, at_s, texts)
+        else:
+            conversation = Conversation(stream_id, refused.first_attempt_s, refused.texts)
         self._streams += 1
         self._simulation.at(at_s, partial(self._submit_next, conversation))
 
@@ -248,13 +251,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = [list(COLUMNS)]
     for users in args.users:
         for utterances in args.utterances:
-            plans = [
-                SpeakersPlan(
-                    users=users, utterances=utterances, think_s=args.think, duration_s=args.duration, seed=seed
-                )
-                for seed in range(args.seeds)
-            ]
-            found = merged([SpeakersLoad(device, plan, config).run() for plan in plans])
+            plan = SpeakersPlan(users=users, utterances=utterances, think_s=args.think, duration_s=args.duration)
+            plans = (replace(plan, seed=seed) for seed in range(args.seeds))
+            found = merged([SpeakersLoad(device, each, config).run() for each in plans])
             lines.append(row(f"c={users}, {utterances} utterances", found))
     print(aligned(lines))
     return 0

@@ -38,7 +38,7 @@ class RequestTable:
         self._clock = clock
         self._config = config
         self._limits_listeners = admission
-        self._admission = Admission(config.max_wait_s)
+        self._admission = Admission(config.max_wait_s, config.max_queued)
         self._decode_batch = decode_batch
         self._stage_lanes = model.stage_lanes
         self._slots = min((s.slots * s.replicas for s in model.specs if s.slots is not None), default=None)
@@ -81,7 +81,7 @@ class RequestTable:
         if queued < self._config.max_queued or (not self.queue.listeners and self._occupied() < self._capacity):
             return None
         words = f"at the capacity of {self._capacity} listeners, and {queued} requests are queued, which is the limit"
-        return self._admission.patient_refusal(words, queued, self._capacity, self._clock.now_s())
+        return self._admission.patient_refusal(words, queued, self._capacity, self.load(), self._clock.now_s())
 
     def overdue(self) -> list[tuple[RequestState, RealtimeTTSError]]:
         """Requests that were queued for the longest permitted time, with the errors that end them."""
@@ -91,7 +91,7 @@ class RequestTable:
         behind = self.queue.patient - len(late)
         found: list[tuple[RequestState, RealtimeTTSError]] = []
         for utterance in late:
-            error = self._admission.patient_refusal(words, behind, self._capacity, now_s)
+            error = self._admission.patient_refusal(words, behind, self._capacity, self.load(), now_s)
             found += [(state, error) for state in utterance.requests]
         return found
 
@@ -133,16 +133,21 @@ class RequestTable:
         while (utterance := self.queue.next_live()) is not None and occupied < self._capacity:
             self._admit_utterance(utterance)
             occupied += 1
-        patient_capacity = self._admission.patient_capacity(self._capacity, now_s)
-        while (utterance := self.queue.next_patient()) is not None and occupied < patient_capacity:
+        if self.queue.patient and not self.queue.listeners:
+            self._admit_patients(occupied, now_s)
+        self._admission.on_patients_waiting(self.queue.patient, now_s)
+
+    def _admit_patients(self, occupied: int, now_s: float) -> None:
+        limit = self._admission.patient_capacity(self._capacity, self.load(), now_s)
+        while (utterance := self.queue.next_patient()) is not None and occupied < limit:
             self._admit_utterance(utterance)
             self._admission.on_patient_admitted(now_s)
             occupied += 1
-        self._admission.on_patient_waiting(self.queue.patient, now_s)
 
     def _admit_utterance(self, utterance: WaitingUtterance) -> None:
         self.queue.take(utterance)
-        self._admission.observe_admission(new=utterance.is_new)
+        if utterance.live:
+            self._admission.observe_admission(new=utterance.is_new)
         for state in utterance.requests:
             self._admit(state)
 

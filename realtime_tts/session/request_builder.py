@@ -50,6 +50,7 @@ class RequestBuilder:
             voice=settings.voice or "",  # empty if the voice is that of a recording
             utterance_index=utterance.index,
             streamed=settings.stream_audio,
+            live=settings.live,
             speed=settings.speed if has_speed else 1.0,
             initial_codec_chunk_frames=settings.initial_codec_chunk_frames,
             language=settings.primary_language,
