@@ -60,10 +60,11 @@ class AdmissionQueue:
         self._ahead: deque[WaitingUtterance] = deque()
         self._patient: deque[WaitingUtterance] = deque()
         self._by_key: dict[tuple[str, int], WaitingUtterance] = {}
+        self._sentences = 0
 
     def __len__(self) -> int:
         """Sentences that wait."""
-        return sum(len(utterance.requests) for utterance in self._by_key.values())
+        return self._sentences
 
     def __contains__(self, key: tuple[str, int]) -> bool:
         """Whether an utterance, by its stream and its index, waits."""
@@ -81,6 +82,7 @@ class AdmissionQueue:
 
     def add(self, state: RequestState, now_s: float) -> None:
         """One more sentence that waits; it is the last one of its stream."""
+        self._sentences += 1
         stream, index = state.stream, state.request.utterance_index
         utterance = self._by_key.get((stream.stream_id, index))
         if utterance is not None:
@@ -96,11 +98,13 @@ class AdmissionQueue:
         """A sentence has stopped waiting: it has ended."""
         utterance = self._by_key[state.stream.stream_id, state.request.utterance_index]
         utterance.requests.remove(state)
+        self._sentences -= 1
         if not utterance.requests:
             self.take(utterance)
 
     def take(self, utterance: WaitingUtterance) -> None:
         """An utterance has stopped waiting."""
+        self._sentences -= len(utterance.requests)
         utterance.line.remove(utterance)
         del self._by_key[utterance.key]
 
