@@ -4,7 +4,8 @@ import asyncio
 import logging
 from dataclasses import replace
 
-import aiohttp
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from realtime_tts.cluster import wire
 from realtime_tts.cluster.outbox import Outbox
@@ -23,7 +24,7 @@ from realtime_tts.errors import EngineUnavailable
 log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 5.0
-CLOSE_TIMEOUT = aiohttp.ClientWSTimeout(ws_close=0.5)
+CLOSE_TIMEOUT_S = 0.5
 """A silent replica does not answer a close either."""
 RETRY_MIN_S = 0.1
 RETRY_MAX_S = 5.0
@@ -40,7 +41,7 @@ class RemoteEngine:
 
     def __init__(self, url: str, token: str, *, silent_s: float = 2.0) -> None:
         """`url`: such as http://10.0.0.5:9000"""
-        self._url = url.rstrip("/") + wire.PATH
+        self._url = "ws" + url.rstrip("/").removeprefix("http") + wire.PATH
         self._token = token
         self._silent_s = silent_s
         self._info: ModelInfo | None = None
@@ -83,38 +84,44 @@ class RemoteEngine:
 
     async def _run(self) -> None:
         retry_s = RETRY_MIN_S
-        async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {self._token}"}) as session:
-            while True:
-                try:
-                    if await self._connect(session):
-                        retry_s = RETRY_MIN_S
-                except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                    self._lose(f"not connected: {type(error).__name__}")
-                await asyncio.sleep(retry_s)
-                retry_s = min(2 * retry_s, RETRY_MAX_S)
+        while True:
+            try:
+                connection = await connect(
+                    self._url,
+                    additional_headers={"Authorization": f"Bearer {self._token}"},
+                    compression=None,
+                    proxy=None,
+                    open_timeout=CONNECT_TIMEOUT_S,
+                    ping_interval=None,  # the replica's status shows that it still works
+                    close_timeout=CLOSE_TIMEOUT_S,
+                    max_size=wire.MAX_MESSAGE_BYTES,
+                )
+            except (InvalidHandshake, OSError, TimeoutError) as error:
+                self._lose(f"not connected: {error or 'no answer'}")
+            else:
+                if await self._use(connection):
+                    retry_s = RETRY_MIN_S
+            await asyncio.sleep(retry_s)
+            retry_s = min(2 * retry_s, RETRY_MAX_S)
 
-    async def _connect(self, session: aiohttp.ClientSession) -> bool:
+    async def _use(self, connection: ClientConnection) -> bool:
         """One connection until it is lost.  Returns whether it was usable."""
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            websocket = await session.ws_connect(
-                self._url, timeout=CLOSE_TIMEOUT, max_msg_size=wire.MAX_MESSAGE_BYTES, compress=0
-            )
         writing: asyncio.Task[None] | None = None
         was_usable, reason = False, "lost"
         try:
-            messages = await self._next(websocket)
+            messages = await self._next(connection)
             problem = self._problem(messages)
             if problem is not None:
                 log.error("the replica at %s is not used: %s", self._url, problem)
                 reason = problem
                 return False
             self._outbox, was_usable = Outbox(), True
-            writing = asyncio.create_task(self._outbox.write(websocket.send_bytes))
+            writing = asyncio.create_task(self._outbox.write(connection.send))
             while True:
                 self._deliver(messages)
                 self._known.set()
-                messages = await self._next(websocket)
-        except (TimeoutError, ConnectionError) as error:
+                messages = await self._next(connection)
+        except (TimeoutError, ConnectionClosed) as error:
             reason = "silent" if isinstance(error, TimeoutError) else "lost"
             log.warning("the replica at %s is lost: %s", self._url, reason)
         except wire.MalformedWire as error:
@@ -125,18 +132,20 @@ class RemoteEngine:
             if writing is not None:
                 writing.cancel()
                 await asyncio.gather(writing, return_exceptions=True)
-            await websocket.close()
+            await connection.close()
         return was_usable
 
-    async def _next(self, websocket: aiohttp.ClientWebSocketResponse) -> list[wire.Message]:
-        """Raises `TimeoutError` for a silent replica, `ConnectionError` for a lost one, and `MalformedWire`."""
+    async def _next(self, connection: ClientConnection) -> list[wire.Message]:
+        """Raises `TimeoutError` for a silent replica, `ConnectionClosed` for a lost one, and `MalformedWire`."""
         try:
-            message = await websocket.receive(timeout=self._silent_s)
+            async with asyncio.timeout(self._silent_s):
+                data = await connection.recv()
         except TimeoutError:
-            message = await websocket.receive(timeout=LATE_S)
-        if message.type is not aiohttp.WSMsgType.BINARY:
-            raise ConnectionResetError("the connection has ended")
-        return wire.decode_messages(message.data)
+            async with asyncio.timeout(LATE_S):
+                data = await connection.recv()
+        if isinstance(data, str):
+            raise wire.MalformedWire("a text message")
+        return wire.decode_messages(data)
 
     def _problem(self, messages: list[wire.Message]) -> str | None:
         hello = messages[0] if messages else None

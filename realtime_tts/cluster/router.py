@@ -56,6 +56,7 @@ class _Request:
     last_sample: float = 0.0
     resumed: bool = False
     """Its next audio continues the audio of a lost replica."""
+    cancelled: bool = False
     finished: bool = False
 
     @property
@@ -142,6 +143,11 @@ class ReplicatedEngine:
             for name, each in self._replicas.items()
         }
 
+    @property
+    def remembered(self) -> int:
+        """Listeners and requests that it keeps something for."""
+        return len(self._streams) + len(self._stream_of)
+
     # -- EngineHandle --------------------------------------------------------------------------------------------------
 
     @property
@@ -176,8 +182,10 @@ class ReplicatedEngine:
                     self._forward(request_id, command)
             case Cancel(request_id=request_id):
                 self._forward(request_id, command)
-                if (found := self._find(request_id)) is not None and found.finished:
-                    self._forget(request_id)  # its unsent audio will never be sent
+                if (found := self._find(request_id)) is not None:
+                    found.cancelled = True
+                    if found.finished:
+                        self._forget(request_id)  # its unsent audio will never be sent
             case AudioSent(request_id=request_id):
                 self._audio_sent(command)
             case PlayoutEnd(stream_id=stream_id, lead_s=lead_s):
@@ -310,7 +318,9 @@ class ReplicatedEngine:
             request.attempt += 1  # drops the events of the old replica
             request.refused_by.clear()
             request.losses += lost
-            if request.losses >= MAX_ATTEMPTS:
+            if request.cancelled:
+                self._finish(request, RequestFinished(request.request.request_id, FinishReason.CANCELLED))
+            elif request.losses >= MAX_ATTEMPTS:
                 self._fail(request, SynthesisFailed("the engine was lost each time it made this sentence"), "given_up")
             elif request.has_begun and self.info.resume_fade_s is None:
                 self._fail(request, EngineUnavailable("the engine was lost in this sentence"), "not_repeatable")

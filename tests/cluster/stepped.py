@@ -66,6 +66,7 @@ class SteppedEngine:
         self._end_all()
 
     def come_back(self) -> None:
+        self._end_all()
         self.is_lost = False
         self._start()
 

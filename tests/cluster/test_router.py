@@ -18,6 +18,7 @@ from realtime_tts.engine.api import (
     EngineEvent,
     Extend,
     FinishReason,
+    ModelInfo,
     RequestFinished,
     Samples,
     Submit,
@@ -67,8 +68,9 @@ def replicated(count: int, config: EngineConfig | None = None) -> tuple[Replicat
 
 
 def run_all(replicas: list[SteppedEngine]) -> None:
-    while any([replica.step() for replica in replicas]):
-        pass
+    working = True
+    while working:
+        working = sum(replica.step() for replica in replicas) > 0
 
 
 def listeners_of(engine: ReplicatedEngine) -> list[int]:
@@ -221,7 +223,7 @@ def test_a_removed_replica_s_listeners_move_and_it_keeps_nothing() -> None:
 def test_a_replica_of_another_model_is_not_added() -> None:
     class Other(SteppedEngine):
         @property
-        def info(self) -> tone.ModelInfo:
+        def info(self) -> ModelInfo:
             return dataclasses.replace(tone.info(), name="other")
 
     engine, _replicas = replicated(1)
@@ -240,61 +242,69 @@ ACTIONS = st.lists(
 )
 
 
+class Client:
+    """Applies random actions of listeners to an engine over three replicas."""
+
+    def __init__(self) -> None:
+        self.engine, self.replicas = replicated(3)
+        self.heard = Listeners(self.engine)
+        self.texts: list[str] = []
+        self._open: set[int] = set()
+
+    def apply(self, action: str, number: int) -> None:
+        match action:
+            case "step":
+                self.replicas[number].step()
+            case "lose":
+                self.replicas[number].lose()
+            case "come_back" if self.replicas[number].is_lost:
+                self.replicas[number].come_back()
+            case "submit":
+                self._submit(number)
+            case "extend":
+                self.complete_texts(" And more.")
+            case "cancel":
+                self._open.discard(number)
+                self.engine.send(Cancel(f"r{number}"))
+            case "end_stream":
+                self.engine.send(EndStream(f"s{number}"))
+
+    def _submit(self, stream: int) -> None:
+        number = len(self.texts)
+        asked = request(number, TEXT, stream=f"s{stream}")
+        if number % 2:
+            self._open.add(number)
+        self.engine.send(Submit(dataclasses.replace(asked, text_complete=number % 2 == 0)), self.heard.on_event)
+        self.texts.append(TEXT)
+
+    def complete_texts(self, text: str) -> None:
+        for number in sorted(self._open):
+            self.texts[number] += text
+            self.engine.send(Extend(f"r{number}", text, True))
+        self._open.clear()
+
+
 @given(actions=ACTIONS)
 @settings(deadline=None, max_examples=60)
 def test_whatever_is_lost_when_each_sample_and_word_arrives_once_and_in_order(actions: list[Action]) -> None:
-    engine, replicas = replicated(3)
-    heard = Listeners(engine)
-    texts: dict[str, str] = {}
-    open_texts: dict[str, str] = {}
-    submitted = 0
-    for action, number in actions:
-        match action:
-            case "step":
-                replicas[number].step()
-            case "lose":
-                replicas[number].lose()
-            case "come_back":
-                if replicas[number].is_lost:
-                    replicas[number].come_back()
-            case "submit":
-                name, complete = f"r{submitted}", submitted % 2 == 0
-                asked = request(submitted, TEXT, stream=f"s{number}")
-                engine.send(Submit(dataclasses.replace(asked, text_complete=complete)), heard.on_event)
-                texts[name] = TEXT
-                if not complete:
-                    open_texts[name] = TEXT
-                submitted += 1
-            case "extend":
-                for name in list(open_texts):
-                    texts[name] += " And more."
-                    engine.send(Extend(name, " And more.", True))
-                    del open_texts[name]
-            case "cancel":
-                engine.send(Cancel(f"r{number}"))
-                open_texts.pop(f"r{number}", None)
-            case "end_stream":
-                engine.send(EndStream(f"s{number}"))
-    for name in open_texts:
-        engine.send(Extend(name, "", True))
-    for replica in replicas:
-        if replica.is_lost:
-            replica.come_back()
-    run_all(replicas)
-    for number in range(submitted):
-        name = f"r{number}"
-        end = heard.end(name)
-        expected = dataclasses.replace(request(number, texts[name]))
-        audio, whole = heard.audio(name), tone.render(expected)
+    client = Client()
+    for action in actions:
+        client.apply(*action)
+    client.complete_texts("")
+    for number in range(3):
+        client.apply("come_back", number)
+    run_all(client.replicas)
+    for number, text in enumerate(client.texts):
+        name, expected = f"r{number}", request(number, text)
+        end = client.heard.end(name)
         if end.reason is FinishReason.COMPLETE:
-            assert np.array_equal(audio, whole)
-            assert heard.words(name) == list(tone.words(expected))
+            assert np.array_equal(client.heard.audio(name), tone.render(expected))
+            assert client.heard.words(name) == list(tone.words(expected))
         else:
             assert end.reason in (FinishReason.CANCELLED, FinishReason.ERROR)
     for number in range(3):
-        engine.send(EndStream(f"s{number}"))
-    run_all(replicas)
-    assert listeners_of(engine) == [0, 0, 0]
-    assert [replica.requests for replica in replicas] == [0, 0, 0]
-    assert not vars(engine)["_streams"]
-    assert not vars(engine)["_stream_of"]
+        client.apply("end_stream", number)
+    run_all(client.replicas)
+    assert listeners_of(client.engine) == [0, 0, 0]
+    assert [replica.requests for replica in client.replicas] == [0, 0, 0]
+    assert client.engine.remembered == 0
