@@ -23,6 +23,7 @@ from realtime_tts.engine.api import (
     FinishReason,
     ModelInfo,
     PlayoutEnd,
+    ReplicaStatus,
     RequestFinished,
     Resume,
     Samples,
@@ -85,13 +86,6 @@ class _Replica:
     streams: set[str] = field(default_factory=set)
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaStatus:
-    status: EngineStatus
-    listeners: int
-    draining: bool
-
-
 class ReplicatedEngine:
     """Sends each listener to one replica, and what a lost replica had to another one.
 
@@ -138,10 +132,12 @@ class ReplicatedEngine:
 
     def replicas(self) -> Mapping[str, ReplicaStatus]:
         self._forget_idle_streams()
-        return {
-            name: ReplicaStatus(each.engine.status(), len(each.streams), each.draining)
-            for name, each in self._replicas.items()
-        }
+        found = {}
+        for name, each in self._replicas.items():
+            status = each.engine.status()
+            reason = "draining" if status.ready and each.draining else status.reason
+            found[name] = ReplicaStatus(name, status.ready, reason, len(each.streams), status.capacity)
+        return found
 
     @property
     def remembered(self) -> int:
@@ -159,8 +155,10 @@ class ReplicatedEngine:
         """Ready while one replica is; the sum of what the ready ones state."""
         statuses = [each.engine.status() for each in self._replicas.values()]
         ready = [each for each in statuses if each.ready]
+        replicas = tuple(self.replicas().values())
         if not ready:
-            return EngineStatus(ready=False, reason=statuses[0].reason if statuses else "there is no replica")
+            reason = statuses[0].reason if statuses else "there is no replica"
+            return EngineStatus(ready=False, reason=reason, replicas=replicas)
         capacities = [each.capacity for each in ready if each.capacity is not None]
         return EngineStatus(
             ready=True,
@@ -169,6 +167,7 @@ class ReplicatedEngine:
             waiting_requests=sum(each.waiting_requests for each in ready),
             capacity=sum(capacities) if capacities else None,
             costs=ready[0].costs,
+            replicas=replicas,
         )
 
     def send(self, command: EngineCommand, sink: EventSink | None = None) -> None:

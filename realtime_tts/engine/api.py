@@ -275,6 +275,17 @@ EventSink: TypeAlias = Callable[[EngineEvent], None]
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaStatus:
+    """The state of one of several engines that serve as one."""
+
+    name: str
+    ready: bool
+    reason: str
+    listeners: int
+    capacity: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class EngineStatus:
     """`ready` is what /readyz answers; `reason` says why it is not ready."""
 
@@ -287,6 +298,8 @@ class EngineStatus:
     """Listeners that are admitted at once, at present; None where all are."""
     costs: PipelineCosts | None = None
     """What launches cost, fitted to those that were measured."""
+    replicas: tuple[ReplicaStatus, ...] = ()
+    """Where it is several engines in other processes."""
 
 
 class EngineHandle(Protocol):
