@@ -80,7 +80,7 @@ class ReplicaProcesses:
         return {name: process.pid for name, process in self._processes.items() if process.pid is not None}
 
     async def replace(self, name: str, drain_s: float) -> None:
-        """Replaces a process without a gap: its listeners finish, or move after `drain_s`; then it is started anew."""
+        """Replaces a process without a gap: its listeners finish, or move after `drain_s`; then it is started again."""
         self._router.drain(name)
         end_s = self._clock.now_s() + drain_s
         while self._clock.now_s() < end_s and self._router.replicas()[name].listeners:  # noqa: ASYNC110

@@ -139,6 +139,10 @@ class ReplicatedEngine:
             found[name] = ReplicaStatus(name, status.ready, reason, len(each.streams), status.capacity)
         return found
 
+    def streams_of(self, name: str) -> frozenset[str]:
+        """The listeners that a replica serves at present."""
+        return frozenset(self._replicas[name].streams)
+
     @property
     def remembered(self) -> int:
         """Listeners and requests that it keeps something for."""

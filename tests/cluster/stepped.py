@@ -1,4 +1,4 @@
-"""A replica in the test's own thread: the real engine, which makes a step when it is told to, and can be lost."""
+"""A replica in the test's own thread: the real engine, whose steps the test makes, and which can be lost."""
 
 from collections.abc import Callable
 

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 from aiohttp import web
 
-from realtime_tts.clock import MonotonicClock
 from realtime_tts.cluster import wire
-from realtime_tts.cluster.host import ReplicaHost, listening
 from realtime_tts.cluster.remote import RemoteEngine
 from realtime_tts.engine.api import (
     AudioReady,
@@ -24,26 +22,12 @@ from realtime_tts.engine.api import (
     RequestFinished,
     Submit,
 )
-from realtime_tts.engine.config import EngineConfig
-from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.models import tone
-from realtime_tts.engine.stage import Model
 from realtime_tts.errors import EngineUnavailable
+from tests.cluster.hosted import TOKEN, hosted
 from tests.fakes import request, until
 
-TOKEN = "secret"
 SLOW = tone.ToneCosts(a0_s=0.02)
-
-
-@asynccontextmanager
-async def hosted(model: Model | None = None) -> AsyncIterator[tuple[str, EngineThread]]:
-    engine = EngineThread(model or tone.build(), MonotonicClock(), config=EngineConfig(max_wait_s=None))
-    engine.start()
-    try:
-        async with listening(ReplicaHost(engine, TOKEN), "127.0.0.1", 0) as port:
-            yield f"http://127.0.0.1:{port}", engine
-    finally:
-        await engine.stop()
 
 
 @asynccontextmanager
