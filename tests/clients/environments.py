@@ -19,7 +19,7 @@ VLLM_OMNI = "vllm-omni==0.20.0"
 
 
 def python_of(name: str, python: str = sys.executable) -> Path:
-    """The interpreter of a new environment with `environments/NAME.txt`.  Skips the test when it cannot be installed."""
+    """The interpreter of an environment with `environments/NAME.txt`.  Skips the test when it cannot be installed."""
     requirements = (HERE / "environments" / f"{name}.txt").read_text("utf-8")
     if name == "wyoming_openai" and "WYOMING_OPENAI_SOURCE" in os.environ:
         requirements = os.environ["WYOMING_OPENAI_SOURCE"]

@@ -29,7 +29,7 @@ def get(url: str) -> Any:
 def wav_samples(data: bytes) -> bytes:
     with wave.open(io.BytesIO(data)) as opened:
         assert (opened.getnchannels(), opened.getsampwidth(), opened.getframerate()) == (1, 2, 24_000)
-        return opened.readframes(opened.getnframes())
+        return bytes(opened.readframes(opened.getnframes()))
 
 
 def is_format(data: bytes, name: str) -> bool:

@@ -4,7 +4,10 @@ from typing import Any
 
 from tests.clients.reference import get, is_format, post
 
-OPENAI_VOICES = set("alloy ash ballad cedar coral echo fable marin nova onyx sage shimmer verse".split())
+OPENAI_VOICES = {
+    *("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable"),
+    *("marin", "nova", "onyx", "sage", "shimmer", "verse"),
+}
 
 
 def test_open_webui_lists_models_and_voices_and_speaks(server: str) -> None:

@@ -7,8 +7,22 @@ import sys
 import openai
 
 TEXT = "Hello there, how are you?"
-VOICES = "alloy ash ballad cedar coral echo fable marin nova onyx sage shimmer verse".split()
-FORMATS = "mp3 opus aac flac wav pcm".split()
+VOICES = [
+    "alloy",
+    "ash",
+    "ballad",
+    "cedar",
+    "coral",
+    "echo",
+    "fable",
+    "marin",
+    "nova",
+    "onyx",
+    "sage",
+    "shimmer",
+    "verse",
+]
+FORMATS = ["mp3", "opus", "aac", "flac", "wav", "pcm"]
 
 
 def one_at_a_time(client: openai.OpenAI) -> dict[str, object]:
