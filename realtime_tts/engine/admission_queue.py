@@ -66,10 +66,6 @@ class AdmissionQueue:
         """Sentences that wait."""
         return self._sentences
 
-    def __contains__(self, key: tuple[str, int]) -> bool:
-        """Whether an utterance, by its stream and its index, waits."""
-        return key in self._by_key
-
     @property
     def listeners(self) -> int:
         """Listeners who wait, each for its present utterance."""

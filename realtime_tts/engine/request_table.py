@@ -12,7 +12,7 @@ from realtime_tts.engine.scheduling.cost_model import CostModel
 from realtime_tts.engine.scheduling.load import Load
 from realtime_tts.engine.stage import Model
 from realtime_tts.engine.state import PayloadBuffer, RequestState, StageProgress, Stream, deadline_s
-from realtime_tts.errors import Overloaded, RealtimeTTSError
+from realtime_tts.errors import Overloaded, RealtimeTTSError, WaitedTooLong
 
 TYPICAL_ROWS = 16
 """The batch size at which a model's own statement of its costs has most weight."""
@@ -47,6 +47,7 @@ class RequestTable:
         """Ended, with audio that has not yet been sent: it still counts as their listeners' lead."""
         self._history: deque[tuple[float, int]] = deque([(clock.now_s(), 0)])
         self._sequence = 0
+        self._admission.estimate(self.load())
 
     @property
     def capacity(self) -> int | None:
@@ -66,7 +67,7 @@ class RequestTable:
         """Why a request is refused; None where it is accepted."""
         if len(self.requests) >= self._config.max_requests:
             return Overloaded(f"the engine already has {self._config.max_requests} requests")
-        if not self._needs_admission(request) or self._is_expected(request):
+        if request.resume is not None or not self._needs_admission(request) or self._is_expected(request):
             return None
         self._tick()
         if not request.live:
@@ -91,7 +92,8 @@ class RequestTable:
         behind = self.queue.patient - len(late)
         found: list[tuple[RequestState, RealtimeTTSError]] = []
         for utterance in late:
-            error = self._admission.patient_refusal(words, behind, self._capacity, self.load(), now_s)
+            refusal = self._admission.patient_refusal(words, behind, self._capacity, self.load(), now_s)
+            error = WaitedTooLong(refusal.message, retry_after_s=refusal.retry_after_s or 1.0)
             found += [(state, error) for state in utterance.requests]
         return found
 
@@ -104,7 +106,7 @@ class RequestTable:
 
     def add(self, request: SynthesisRequest) -> None:
         now_s = self._clock.now_s()
-        needs_admission = self._needs_admission(request)
+        needs_admission = request.resume is None and self._needs_admission(request)
         stream = self._streams.setdefault(request.stream_id, Stream(request.stream_id))
         state = RequestState(
             request=request,
@@ -115,6 +117,9 @@ class RequestTable:
             served_s=now_s,
         )
         self._sequence += 1
+        if (resume := request.resume) is not None:
+            state.samples_out, state.samples_sent = resume.samples_received, resume.samples_sent
+            stream.playout_end_s = now_s + resume.lead_s
         stream.requests.append(state)
         self.requests[request.request_id] = state
         if needs_admission:
@@ -126,16 +131,18 @@ class RequestTable:
     def admit_waiting(self) -> None:
         """Admits those who wait, in the order of the queue, while there is capacity."""
         self._tick()
-        if not self.queue:
-            return
         now_s = self._clock.now_s()
+        if self.queue:
+            self._admit_from_queue(now_s)
+        self._admission.on_patients_waiting(self.queue.patient, now_s)
+
+    def _admit_from_queue(self, now_s: float) -> None:
         occupied = self._occupied()
         while (utterance := self.queue.next_live()) is not None and occupied < self._capacity:
             self._admit_utterance(utterance)
             occupied += 1
         if self.queue.patient and not self.queue.listeners:
             self._admit_patients(occupied, now_s)
-        self._admission.on_patients_waiting(self.queue.patient, now_s)
 
     def _admit_patients(self, occupied: int, now_s: float) -> None:
         limit = self._admission.patient_capacity(self._capacity, self.load(), now_s)
