@@ -297,14 +297,14 @@ class EngineStatus:
     active_requests: int = 0
     waiting_requests: int = 0
     """Of those, the ones that wait for admission."""
-    queued_requests: int = 0
-    """Utterances that are queued because nobody listens to them yet."""
     capacity: int | None = None
     """Listeners that are admitted at once, at present; None where all are."""
     costs: PipelineCosts | None = None
     """What launches cost, fitted to those that were measured."""
     replicas: tuple[ReplicaStatus, ...] = ()
     """Where it is several engines in other processes."""
+    queued_requests: int = 0
+    """Utterances that are queued because nobody listens to them yet."""
 
 
 class EngineHandle(Protocol):
