@@ -299,7 +299,23 @@ def test_the_queue_is_bounded_and_each_refused_request_is_given_a_later_time_to_
     assert all(listeners.end(f"r{number}") for number in range(9))
 
 
-def test_requests_are_spoken_by_the_queue_at_once_where_there_is_capacity() -> None:
+def test_a_queue_that_has_emptied_long_ago_has_no_effect_on_the_time_to_retry() -> None:
+    listeners = Listeners(1)
+    listeners.come(live=False)
+    listeners.come(live=False)
+    listeners.engine.handle(EndStream("s1"))
+    listeners.step()
+    listeners.clock.advance(1000.0)
+    for _ in range(4):
+        listeners.come(live=False)
+    listeners.step()
+    end = listeners.end("r5")
+    assert end is not None
+    assert isinstance(end.error, Overloaded)
+    assert end.error.retry_after_s == 1.0
+
+
+def test_patient_requests_do_not_wait_where_there_is_capacity() -> None:
     listeners = Listeners(2)
     listeners.come(live=False)
     listeners.come(live=False)
