@@ -1,11 +1,12 @@
 """One utterance: from the client's text to the sentences submitted to the engine."""
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from realtime_tts.audio.playout import PlayoutLedger
 from realtime_tts.engine.api import EngineCommand
-from realtime_tts.session.events import UtteranceDone, Warned
+from realtime_tts.session.events import SegmentDone, TextCommitted, UtteranceDone, Warned
 from realtime_tts.session.playback_queue import PlaybackQueue
 from realtime_tts.session.request_builder import RequestBuilder, complete, extend
 from realtime_tts.session.sentence import SentenceState, audible_after
@@ -18,6 +19,18 @@ BLOCK_CHARS = 4096
 """Characters split into sentences at a time: 5 to 20 ms of work for sentences of one letter."""
 EARLY_WORDS = 3
 """Words of a sentence before a model that reads ahead starts it: with fewer it would have to guess the intonation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The text between two commits."""
+
+    index: int = -1
+    first_sentence: int = 0
+    end_sentence: int = 0
+    """Exclusive."""
+    end_character: int = 0
+    """Characters of the utterance before the second commit."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +61,10 @@ class Utterance:
     passed_on: int = 0
     """Of `sentences`, how many were completely passed on."""
     total_sentences: int = 0
+    last_segment: Segment = Segment()
+    """Up to the last commit."""
+    segments: deque[Segment] = field(default_factory=deque)
+    """Committed and not completely passed on, in order."""
     complete: bool = False
     cancelled: bool = False
     done_sent: bool = False
@@ -114,6 +131,22 @@ class Utterance:
         sentences += self.splitter.flush()
         yield from self._on_sentences(sentences, now_s)
 
+    def commit(self, commit_id: str | None, now_s: float) -> Iterator[EngineCommand | Warned | TextCommitted]:
+        """Makes sentences of all buffered text, and acknowledges the text since the last commit."""
+        yield from self.flush(now_s)
+        last = self.last_segment
+        segment = Segment(last.index + 1, last.end_sentence, self.total_sentences, self.characters)
+        self.last_segment = segment
+        self.segments.append(segment)
+        yield TextCommitted(
+            utterance_index=self.index,
+            context_id=self.context_id,
+            commit_id=commit_id,
+            sentence_index=segment.first_sentence,
+            sentences=segment.end_sentence - segment.first_sentence,
+            characters=segment.end_character - last.end_character,
+        )
+
     def finish(self, now_s: float) -> Iterator[EngineCommand | Warned]:
         """No more text follows."""
         self.complete = True
@@ -162,6 +195,18 @@ class Utterance:
         if leading_silence_s is not None:
             ttfp_s = self.ledger.report(started_at_s=self.began_s).ttfp_s
             self.ttfa_s = audible_after(ttfp_s, leading_silence_s)
+
+    def segments_done(self) -> Iterator[SegmentDone]:
+        """The segments of which everything has been passed on since the last call."""
+        while self.segments and self.segments[0].end_sentence <= self.passed_on:
+            segment = self.segments.popleft()
+            yield SegmentDone(
+                utterance_index=self.index,
+                context_id=self.context_id,
+                segment_index=segment.index,
+                sentences=segment.end_sentence - segment.first_sentence,
+                total_sentences=segment.end_sentence,
+            )
 
     def cancel(self) -> None:
         begun = self.begun
