@@ -30,6 +30,7 @@ _TYPES: dict[type[SessionInput], str] = {
     inputs.Configure: "session.config",
     inputs.Text: "input.text",
     inputs.Flush: "input.flush",
+    inputs.Commit: "input.commit",
     inputs.Done: "input.done",
     inputs.Cancel: "input.cancel",
     inputs.PlaybackReport: "playback.report",
