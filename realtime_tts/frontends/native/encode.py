@@ -139,19 +139,25 @@ class NativeEncoder:
         )
 
     def _failed(self, event: SentenceFailed | Failed) -> ServerError:
-        message = error_message(event.error, self._session_id, event.context_id)
-        if isinstance(event, SentenceFailed):
-            return structs.replace(
-                message,
-                fatal=False,  # of one sentence: the session continues
-                utterance_index=event.utterance_index,
-                sentence_index=event.sentence_index,
-            )
-        if isinstance(event, ConfigRejected):
-            refusal = ", and text is refused until one is accepted" if event.refuses_text else ""
-            effect = f"; nothing of this `session.config` was applied{refusal}"
-            return structs.replace(message, message=message.message + effect)
-        return message
+        message = structs.replace(
+            error_message(event.error, self._session_id, event.context_id), message=error_text(event)
+        )
+        if isinstance(event, Failed):
+            return message
+        return structs.replace(
+            message,
+            fatal=False,  # of one sentence: the session continues
+            utterance_index=event.utterance_index,
+            sentence_index=event.sentence_index,
+        )
+
+
+def error_text(event: SentenceFailed | Failed) -> str:
+    """The message of the error, and the effect on a config."""
+    if not isinstance(event, ConfigRejected):
+        return event.error.message
+    refusal = ", and text is refused until one is accepted" if event.refuses_text else ""
+    return f"{event.error.message}; nothing of this `session.config` was applied{refusal}"
 
 
 def _session_message(event: SessionEvent) -> ServerMessage | None:
