@@ -13,6 +13,7 @@ from realtime_tts.engine.models import tone
 from realtime_tts.frontends.native.decode import decode
 from realtime_tts.frontends.native.messages import (
     CLIENT_MESSAGES,
+    SERVER_MESSAGES,
     STREAM_PATH,
     SessionConfig,
     decode_server_message,
@@ -78,8 +79,7 @@ async def replay(conversation: str) -> None:
 
 
 def is_sglang_message(frame: str) -> bool:
-    kinds = [each for each in vars(sglang).values() if isinstance(each, type) and issubclass(each, sglang.Message)]
-    (kind,) = (each for each in kinds if each.__struct_config__.tag == json.loads(frame)["type"])
+    kind = sglang.SERVER_MESSAGES[json.loads(frame)["type"]]
     return isinstance(msgspec.json.decode(frame, type=kind), kind)
 
 
@@ -101,6 +101,15 @@ def rows(heading: str) -> str:
 def test_every_client_message_is_in_the_table() -> None:
     for kind in CLIENT_MESSAGES:
         assert f"| `{kind}` |" in rows("## Client to server"), kind
+
+
+def test_every_message_of_the_server_is_in_the_tables() -> None:
+    for kind in SERVER_MESSAGES:
+        assert f"| `{kind}` |" in rows("## Server to client"), kind
+    for kind, message in sglang.SERVER_MESSAGES.items():
+        (row,) = (line for line in rows("### SGLang-Omni").splitlines() if line.startswith(f"| `{kind}` |"))
+        for field in message.__struct_fields__:
+            assert f"`{field}" in row, (kind, field)
 
 
 def test_every_config_field_is_in_the_table() -> None:

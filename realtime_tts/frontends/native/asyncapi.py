@@ -82,7 +82,8 @@ def asyncapi() -> dict[str, Any]:
         "info": {
             "title": "realtime_tts",
             "version": __version__,
-            "description": "Text in, speech out, over one WebSocket.  protocol.md explains the messages.",
+            "description": "Text in, speech out, over one WebSocket.  protocol.md explains the messages, and those of "
+            "another dialect for clients of SGLang-Omni.",
             "license": {"name": "Apache-2.0"},
         },
         "defaultContentType": "application/json",

@@ -52,3 +52,9 @@ class Error(Message, frozen=True, kw_only=True, tag="error"):
     param: str | None = None
     code: int | None = None
     """The HTTP status of an invalid request."""
+
+
+SERVER_MESSAGES: dict[str, type[Message]] = {
+    str(message.__struct_config__.tag): message
+    for message in (SessionConfigured, AudioStart, AudioDone, InputCommitted, SessionDone, Error)
+}
