@@ -1,6 +1,5 @@
 """One utterance: from the client's text to the sentences submitted to the engine."""
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -63,7 +62,7 @@ class Utterance:
     total_sentences: int = 0
     last_segment: Segment = Segment()
     """Up to the last commit."""
-    segments: deque[Segment] = field(default_factory=deque)
+    segments: list[Segment] = field(default_factory=list)
     """Committed and not completely passed on, in order."""
     complete: bool = False
     cancelled: bool = False
@@ -199,7 +198,7 @@ class Utterance:
     def segments_done(self) -> Iterator[SegmentDone]:
         """The segments of which everything has been passed on since the last call."""
         while self.segments and self.segments[0].end_sentence <= self.passed_on:
-            segment = self.segments.popleft()
+            segment = self.segments.pop(0)
             yield SegmentDone(
                 utterance_index=self.index,
                 context_id=self.context_id,

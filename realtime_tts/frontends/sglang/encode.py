@@ -96,6 +96,7 @@ class SGLangEncoder:
             sentence_index=event.sentence_index,
             total_bytes=self._sentences.pop(event.sentence_index).total_bytes,
             error=event.failed,
+            sentence_text=event.full_text,
         )
 
     def _id(self, sentence_index: int) -> str:

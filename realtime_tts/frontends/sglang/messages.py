@@ -29,6 +29,8 @@ class AudioDone(Message, frozen=True, kw_only=True, tag="audio.done"):
     sentence_index: int
     total_bytes: int
     error: bool
+    sentence_text: str | None = None
+    """Ours: present if `audio.start` had only the beginning of the text."""
 
 
 class InputCommitted(Message, frozen=True, kw_only=True, tag="input.committed"):
