@@ -44,7 +44,6 @@ from realtime_tts.session.events import (
     SentenceDone,
     SessionEvent,
     SessionOpened,
-    TextCommitted,
     Warned,
 )
 from realtime_tts.session.inputs import (
@@ -320,7 +319,7 @@ class Session:
             self._quota.charge(len(text))
         utterance = yield from self._open_utterance(context, now_s)
         context.buffered_s = now_s
-        yield from self._queue_messages(utterance.push(text, now_s))
+        yield from self._queue_warnings(utterance.push(text, now_s))
 
     @property
     def has_backlog(self) -> bool:
@@ -332,7 +331,7 @@ class Session:
         commands: list[Command] = []
         writing = (context.writing for context in self._contexts)
         if utterance := next((each for each in writing if each is not None and each.unread), None):
-            commands.extend(self._queue_messages(utterance.read_block(now_s)))
+            commands.extend(self._queue_warnings(utterance.read_block(now_s)))
         return [*commands, *self._progress()]
 
     def _check_room(self, context: Context, text: str) -> None:
@@ -363,7 +362,7 @@ class Session:
         if context is not None and context.writing is not None:
             context.active_s = now_s
             context.buffered_s = None
-            yield from self._queue_messages(context.writing.flush(now_s))
+            yield from self._queue_warnings(context.writing.flush(now_s))
 
     def _on_commit(self, context: Context, commit_id: str | None, now_s: float) -> Iterator[Command]:
         """Also of no text at all: every commit is acknowledged."""
@@ -373,7 +372,8 @@ class Session:
             raise TooMuchUnspoken(f"{MAX_PENDING_COMMITS} commits wait for their audio; this message was not applied")
         utterance = yield from self._open_utterance(context, now_s)
         context.buffered_s = None
-        yield from self._queue_messages(utterance.commit(commit_id, now_s))
+        yield from self._queue_warnings(utterance.flush(now_s))
+        self._outbox.add(utterance.commit(commit_id))
 
     def _on_done(self, context: Context, now_s: float) -> Iterator[Command]:
         if context.writing is None:
@@ -385,7 +385,7 @@ class Session:
         utterance = context.writing
         assert utterance is not None, "only an open utterance can be finished"
         context.writing = context.buffered_s = None
-        yield from self._queue_messages(utterance.finish(now_s))
+        yield from self._queue_warnings(utterance.finish(now_s))
 
     def _open_utterance(self, context: Context, now_s: float) -> Generator[Command, None, Utterance]:
         """The utterance of `context` that is open for text, which begins if there is none."""
@@ -423,9 +423,9 @@ class Session:
         context.utterances.append(context.writing)
         context.queue.utterances.append(context.writing)
 
-    def _queue_messages(self, items: Iterable[EngineCommand | Warned | TextCommitted]) -> Iterator[EngineCommand]:
+    def _queue_warnings(self, items: Iterable[EngineCommand | Warned]) -> Iterator[EngineCommand]:
         for item in items:
-            if isinstance(item, Warned | TextCommitted):
+            if isinstance(item, Warned):
                 self._outbox.add(item)
             else:
                 yield item
@@ -545,7 +545,7 @@ class Session:
             yield from self._finish(context, now_s)
         else:
             context.buffered_s = None
-            yield from self._queue_messages(context.writing.flush(now_s))
+            yield from self._queue_warnings(context.writing.flush(now_s))
 
     def expire(self, reason: str, deadline_s: float) -> list[Command]:
         """Ends the session: warns the client, finishes the open utterances, then closes.

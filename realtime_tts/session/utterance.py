@@ -130,22 +130,6 @@ class Utterance:
         sentences += self.splitter.flush()
         yield from self._on_sentences(sentences, now_s)
 
-    def commit(self, commit_id: str | None, now_s: float) -> Iterator[EngineCommand | Warned | TextCommitted]:
-        """Makes sentences of all buffered text, and acknowledges the text since the last commit."""
-        yield from self.flush(now_s)
-        last = self.last_segment
-        segment = Segment(last.index + 1, last.end_sentence, self.total_sentences, self.characters)
-        self.last_segment = segment
-        self.segments.append(segment)
-        yield TextCommitted(
-            utterance_index=self.index,
-            context_id=self.context_id,
-            commit_id=commit_id,
-            sentence_index=segment.first_sentence,
-            sentences=segment.end_sentence - segment.first_sentence,
-            characters=segment.end_character - last.end_character,
-        )
-
     def finish(self, now_s: float) -> Iterator[EngineCommand | Warned]:
         """No more text follows."""
         self.complete = True
@@ -194,6 +178,21 @@ class Utterance:
         if leading_silence_s is not None:
             ttfp_s = self.ledger.report(started_at_s=self.began_s).ttfp_s
             self.ttfa_s = audible_after(ttfp_s, leading_silence_s)
+
+    def commit(self, commit_id: str | None) -> TextCommitted:
+        """The acknowledgement of the text since the last commit, all of which has been flushed."""
+        last = self.last_segment
+        segment = Segment(last.index + 1, last.end_sentence, self.total_sentences, self.characters)
+        self.last_segment = segment
+        self.segments.append(segment)
+        return TextCommitted(
+            utterance_index=self.index,
+            context_id=self.context_id,
+            commit_id=commit_id,
+            sentence_index=segment.first_sentence,
+            sentences=segment.end_sentence - segment.first_sentence,
+            characters=segment.end_character - last.end_character,
+        )
 
     def segments_done(self) -> Iterator[SegmentDone]:
         """The segments of which everything has been passed on since the last call."""

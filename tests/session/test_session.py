@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from realtime_tts.engine.models import tone
-from realtime_tts.errors import InvalidConfig, Overloaded, RealtimeTTSError, SynthesisFailed
+from realtime_tts.errors import Overloaded, RealtimeTTSError, SynthesisFailed
 from realtime_tts.frontends.native.frame_header import HEADER_BYTES, FrameHeader
 from realtime_tts.frontends.native.messages import (
     AudioCancelled,
@@ -21,18 +21,10 @@ from realtime_tts.frontends.native.messages import (
     SessionExpiring,
     SessionUpdated,
 )
-from realtime_tts.session.events import (
-    Closed,
-    SegmentDone,
-    SentenceDone,
-    SessionEvent,
-    TextCommitted,
-    UtteranceDone,
-)
-from realtime_tts.session.inputs import Configure, KeepAlive
+from realtime_tts.session.events import Closed
+from realtime_tts.session.inputs import KeepAlive
 from realtime_tts.session.limits import SessionLimits
-from realtime_tts.session.session import MAX_PENDING_COMMITS, Session
-from tests.session.harness import DONE, FLUSH, INFO, READING_AHEAD, STREAM, Harness, configured
+from tests.session.harness import DONE, INFO, READING_AHEAD, STREAM, Harness, configured
 
 
 @given(st.data())
@@ -145,143 +137,6 @@ def test_an_invalid_config_is_rejected_as_a_whole_and_the_session_continues() ->
     harness.text("Hello.")
     harness.client(DONE)
     assert (harness.submitted[0].voice, harness.submitted[0].speed) == ("tone_high", 1.0)
-
-
-def test_after_a_rejected_first_config_no_text_is_spoken_before_one_is_accepted() -> None:
-    rejected: list[tuple[dict[str, Any], str]] = [
-        ({"voice": "nobody"}, "voice"),
-        ({"response_format": "tape"}, "response_format"),
-        ({"sample_rate": 1}, "sample_rate"),
-        ({"language": "Klingon"}, "language"),
-        ({"task_type": "Base"}, "task_type"),
-        ({"voice": 7}, "voice"),
-        ({"streaming_mode": "fast"}, "streaming_mode"),
-    ]
-    for fields, field in rejected:
-        harness = Harness()
-        harness.client({"type": "session.config", **fields})
-        harness.text("Hello there.")
-        harness.client({"type": "input.commit"}, FLUSH, DONE)
-        first, *others = harness.of(ServerError)
-        assert (first.param, first.fatal) == (field, False), fields
-        assert first.message.startswith(f"{field}: "), fields
-        assert "nothing of this `session.config` was applied, and text is refused" in first.message, fields
-        assert [error.code for error in others] == ["config_rejected"] * 3, fields
-        assert all(field in error.message for error in others), fields
-        assert not harness.submitted, fields
-        harness.client({**STREAM, "voice": "tone_high"})
-        harness.text("Hello there.")
-        harness.client(DONE)
-        assert [request.voice for request in harness.submitted] == ["tone_high"], fields
-
-
-def test_a_session_whose_first_config_was_rejected_is_closed_after_a_time() -> None:
-    """Clients of the public servers wait for that: they never send another config."""
-    harness = Harness(SessionLimits(config_s=10.0))
-    harness.client({"type": "session.config", "voice": "nobody"})
-    harness.advance_to(6.0)
-    harness.client({"type": "session.config", "voice": "nobody"})
-    harness.text("Hello there.")
-    harness.advance_to(9.9)
-    assert not harness.session.closed
-    harness.advance_to(10.0)
-    assert harness.sent[-1] == Closed(1008, "config_rejected")
-    assert harness.of(ServerError)[-1].fatal
-
-
-def test_a_rejected_config_after_an_accepted_one_changes_nothing() -> None:
-    harness = configured()
-    harness.client({"type": "session.config", "voice": "nobody"})
-    (error,) = harness.of(ServerError)
-    assert error.message.endswith("nothing of this `session.config` was applied")
-    harness.text("Hello there.")
-    harness.advance_to(60.0)
-    assert len(harness.submitted) == 1
-    assert not harness.session.closed
-
-
-def test_a_rejected_config_does_not_interrupt_an_utterance_that_began_without_any() -> None:
-    harness = Harness()
-    harness.text("Half of ")
-    harness.client({"type": "session.config", "voice": "nobody"})
-    harness.text("a sentence.")
-    harness.client(DONE)
-    harness.text("Another.")
-    harness.advance_to(60.0)
-    harness.complete_all()
-    assert [request.text for request in harness.submitted] == ["Half of a sentence."]
-    assert [error.code for error in harness.of(ServerError)] == ["unknown_voice", "config_rejected"]
-    assert not harness.session.closed
-
-
-def test_text_that_was_held_for_a_recording_is_refused_if_the_recording_is() -> None:
-    harness = Harness(info=dataclasses.replace(INFO, fields=frozenset({"ref_audio", "ref_text"})))
-    harness.client({**STREAM, "ref_audio": "x", "ref_text": "Hello."})
-    harness.text("Hello there.")
-    harness.client(DONE)
-    harness.execute(harness.session.on_reference(InvalidConfig("is not audio", param="ref_audio"), 0.0))
-    assert [error.code for error in harness.of(ServerError)] == ["invalid_config"] + ["config_rejected"] * 2
-    assert not harness.submitted
-
-
-def test_a_rejected_config_does_not_choose_the_model() -> None:
-    other = dataclasses.replace(INFO, name="other")
-    session = Session("sid", {"tone": INFO, "other": other}, SessionLimits(), now_s=0.0, expires_at_unix_s=0.0)
-    session.receive(Configure(model="other", voice="nobody"), 0.0)
-    assert session.model == "tone"
-    session.receive(Configure(model="other", voice="tone_low"), 0.0)
-    assert session.model == "other"
-
-
-def test_a_commit_is_acknowledged_at_once_and_its_segment_after_the_audio() -> None:
-    harness = configured()
-    events: list[SessionEvent] = []
-    harness.client_reads = False
-    harness.text("One is here. Two is ")
-    harness.client({"type": "input.commit", "commit_id": "first"})
-    harness.text(" And more.")
-    harness.client({"type": "input.commit"}, {"type": "input.commit", "commit_id": "empty"}, DONE)
-    while (event := harness.session.next()) is not None:
-        events.append(event)
-    commits = [each for each in events if isinstance(each, TextCommitted)]
-    assert [(c.commit_id, c.sentence_index, c.sentences, c.characters) for c in commits] == [
-        ("first", 0, 2, 20),
-        (None, 2, 1, 10),
-        ("empty", 3, 0, 0),
-    ]
-    events.clear()
-    for number in range(3):
-        harness.complete(harness.submitted[number])
-        while (event := harness.session.next()) is not None:
-            events.append(event)
-            harness.execute(harness.session.on_event_sent(event, 0.0))
-    order = [each for each in events if isinstance(each, SentenceDone | SegmentDone | UtteranceDone)]
-    assert [type(each) for each in order] == [SentenceDone] * 2 + [SegmentDone, SentenceDone] + [SegmentDone] * 2 + [
-        UtteranceDone
-    ]
-    segments = [each for each in order if isinstance(each, SegmentDone)]
-    assert [(s.segment_index, s.sentences, s.total_sentences) for s in segments] == [(0, 2, 2), (1, 1, 3), (2, 0, 3)]
-
-
-def test_a_commit_of_a_cancelled_utterance_has_no_segment() -> None:
-    harness = configured()
-    harness.client_reads = False
-    harness.text("One is here.")
-    harness.client({"type": "input.commit"})
-    harness.complete(harness.submitted[0])
-    harness.client({"type": "input.cancel"})
-    events = [harness.session.next() for _ in range(harness.session.waiting)]
-    assert any(isinstance(each, TextCommitted) for each in events)
-    assert not any(isinstance(each, SegmentDone) for each in events)
-
-
-def test_commits_that_wait_for_their_audio_are_bounded() -> None:
-    harness = configured()
-    harness.text("One is here.")
-    for _ in range(MAX_PENDING_COMMITS + 1):
-        harness.client({"type": "input.commit"})
-    (error,) = harness.of(ServerError)
-    assert (error.code, error.retryable, error.fatal) == ("text_too_long", True, False)
 
 
 def test_utterances_are_numbered_and_may_be_sent_ahead() -> None:
