@@ -19,6 +19,14 @@ def test_devices_have_the_measured_capacity() -> None:
         assert device.capacity() == pytest.approx(capacity, abs=1), profile
 
 
+def test_lanes_of_the_slower_stage_raise_the_capacity_until_the_other_one_is_full() -> None:
+    capacities = [
+        simulate.device_of("custom_voice", shared_lane=False, replicas={"code2wav": lanes}).capacity()
+        for lanes in (1, 2, 4)
+    ]
+    assert capacities == [97, 195, 287]
+
+
 def check_closed_load(concurrency: int, *, duration_s: float, warm_up_s: float) -> None:
     plan = simulate.SimulationPlan(mode="closed", duration_s=duration_s, concurrency=concurrency)
     ours = simulate.simulate(H200, plan, EngineConfig(), warm_up_s=warm_up_s).summary()
@@ -52,6 +60,7 @@ def test_every_mode_prints_its_table(capsys: pytest.CaptureFixture[str]) -> None
         ["--mode", "listeners", "-c", "20"],
         ["--mode", "open", "--rate", "5", "--burst-size", "10", "--burst-every", "5"],
         ["--mode", "closed", "-c", "8", "--shared", "--profile", "graph"],
+        ["--mode", "closed", "-c", "8", "--replicas", "talker=2,code2wav=2"],
     ):
         assert simulate.main([*arguments, "--duration", "6", "--warm-up", "1"]) == 0
         out = capsys.readouterr().out

@@ -49,6 +49,8 @@ WARM_UP_TEXT = "Hello there, and welcome: this is a sentence of usual length."
 MEASURED_FRAMES = (12, 40)
 """Chunks whose decoding is measured at loading: the cost per frame differs fourfold between machines, and the first
 request would be scheduled by a guess."""
+RESUME_FADE_S = 0.005
+"""A sentence that is made again has the same length, and other chunks with slightly different samples."""
 MEASUREMENTS = 1
 SAFETY_FACTOR = 1.6
 """Applied to these measurements until steps of real requests replace them: at loading nothing else used the machine,
@@ -105,6 +107,7 @@ def _info(styles: dict[str, Style], *, rewrite: bool) -> ModelInfo:
         default_voice=DEFAULT_VOICE,
         fields=frozenset(fields),
         ipa_symbols=IPA_SYMBOLS,
+        resume_fade_s=RESUME_FADE_S,
     )
 
 

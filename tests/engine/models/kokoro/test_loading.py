@@ -14,6 +14,7 @@ from realtime_tts.engine.models.kokoro.styles import load_styles
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.stage import Model, StageInput, StageOutput
 from realtime_tts.errors import ModelNotUsable, NothingToSpeak
+from tests.cluster.moved import speak_and_lose
 from tests.engine.models.kokoro.conftest import WHOLE, Array, Speaker, real_voice
 
 SENTENCE = "The realtime voice server streams audio to every client over a single web socket connection."
@@ -220,3 +221,22 @@ def test_the_costs_of_a_sentence_and_of_its_chunks_are_measured_after_a_warm_up(
     assert costs.decode.base_s == pytest.approx(kokoro.SAFETY_FACTOR * 0.014)
     assert costs.decode.per_unit_s == pytest.approx(kokoro.SAFETY_FACTOR * 0.0036)
     assert not acoustic.active | vocoder.active
+
+
+@pytest.mark.slow
+@real_voice
+def test_a_sentence_that_another_replica_continues_has_its_whole_length_and_no_step_at_the_joint(
+    speaker: Speaker,
+) -> None:
+    request = dataclasses.replace(speaker.request(SHORT), initial_codec_chunk_frames=20)
+    whole = np.concatenate(speaker.say(SHORT, kokoro.CHUNK_PLAN))
+    moved = speak_and_lose(lambda: speaker.model, request, packets=1)
+    assert len(moved.samples) == len(whole)
+    assert moved.step_at_joint() <= moved.usual_steps()
+    assert np.corrcoef(loudness(moved.samples), loudness(whole))[0, 1] > 0.99
+
+
+def loudness(samples: Array) -> Array:
+    """Of every 25 ms."""
+    usable = samples[: len(samples) // 600 * 600]
+    return np.sqrt(np.mean(usable.reshape(-1, 600) ** 2, axis=1))
