@@ -123,21 +123,25 @@ def add_large_response(app: web.Application) -> None:
 
 
 async def test_a_finished_response_that_nobody_reads_has_a_time_limit() -> None:
-    async with tone_server(limits=limits(read_timeout_s=0.1), add_routes=add_large_response) as (url, server):
-        async with open_socket(url) as (_reader, writer):
-            writer.write(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            await until(lambda: server.connections.open_connections == 1)
-            await until(lambda: server.connections.open_connections == 0)
+    async with (
+        tone_server(limits=limits(read_timeout_s=0.1), add_routes=add_large_response) as (url, server),
+        open_socket(url) as (_reader, writer),
+    ):
+        writer.write(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await until(lambda: server.connections.open_connections == 1)
+        await until(lambda: server.connections.open_connections == 0)
 
 
 async def test_a_response_that_is_read_slowly_is_completed() -> None:
-    async with tone_server(limits=limits(read_timeout_s=0.2), add_routes=add_large_response) as (url, _server):
-        async with open_socket(url) as (reader, writer):
-            writer.write(b"GET /large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            received = 0
-            while data := await reader.read(1024 * 1024):
-                received += len(data)
-                await asyncio.sleep(len(data) / LARGE_BYTES)
+    async with (
+        tone_server(limits=limits(read_timeout_s=0.2), add_routes=add_large_response) as (url, _server),
+        open_socket(url) as (reader, writer),
+    ):
+        writer.write(b"GET /large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        received = 0
+        while data := await reader.read(1024 * 1024):
+            received += len(data)
+            await asyncio.sleep(len(data) / LARGE_BYTES)
     assert received > LARGE_BYTES
 
 
