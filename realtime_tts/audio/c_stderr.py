@@ -1,7 +1,7 @@
 """Messages of C libraries on standard error, discarded while a client's recording is decoded.
 
-libmpg123, which libsndfile uses without its option `MPG123_QUIET`, prints several lines for each damaged frame of an mp3:
-any client could fill the operator's terminal or disk, past the log and its rules.
+libmpg123, which libsndfile uses without its option `MPG123_QUIET`, prints several lines for each damaged frame of an
+mp3: any client could fill the operator's terminal or disk, past the log and its rules.
 """
 
 import ctypes

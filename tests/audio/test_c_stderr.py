@@ -21,7 +21,7 @@ def print_from_c(line: str) -> None:
 def test_output_is_discarded_in_the_block_alone(capfd: pytest.CaptureFixture[str]) -> None:
     c_stderr = CStderr()
     print_from_c("before,")
-    with pytest.raises(ZeroDivisionError), c_stderr.discarded():
+    with pytest.raises(ZeroDivisionError), c_stderr.discarded():  # noqa: PT012
         print_from_c("inside,")
         os.write(2, b"written,")
         raise ZeroDivisionError

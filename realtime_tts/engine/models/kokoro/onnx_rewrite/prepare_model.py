@@ -21,6 +21,7 @@ from realtime_tts.engine.models.kokoro.onnx_rewrite.split_graph import (
     unexpected_layout,
 )
 from realtime_tts.engine.models.kokoro.onnx_rewrite.streaming_inputs import add_streaming_inputs
+from realtime_tts.engine.models.kokoro.temporary_directory import remove_abandoned, temporary_directory
 from realtime_tts.engine.models.kokoro.weights import MODEL_NAME, Weights
 
 PREPARED_VERSION = 6
@@ -28,6 +29,8 @@ PREPARED_VERSION = 6
 
 _ACOUSTIC_NAME, _VOCODER_NAME, _CHECKSUMS_NAME = "acoustic.onnx", "vocoder.onnx", "SHA256SUMS"
 _ATTEMPTS = 3
+_IN_CACHE, _BESIDE_CACHE = ".preparing-", "realtime_tts-"
+"""Names of temporary directories."""
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +79,8 @@ def prepared_model(
     Where the cache cannot be written, the model is prepared at every start, which takes 4 s.
     """
     home = cache_dir / "realtime_tts" / "kokoro" / f"{weights.sha256[:16]}-{PREPARED_VERSION}"
+    remove_abandoned(home.parent, _IN_CACHE)
+    remove_abandoned(Path(tempfile.gettempdir()), _BESIDE_CACHE)
     if _is_intact(home):
         yield _files_in(home)
         return
@@ -84,9 +89,9 @@ def prepared_model(
         _fill_cache(weights, home, prepare)
     except OSError as error:
         logger.warning("cannot keep the prepared voice in %s (%s): it will be prepared at every start", home, error)
-        with tempfile.TemporaryDirectory(prefix="realtime_tts-") as temporary:
-            prepare(weights, Path(temporary))
-            yield _files_in(Path(temporary))
+        with temporary_directory(Path(tempfile.gettempdir()), _BESIDE_CACHE) as temporary:
+            prepare(weights, temporary)
+            yield _files_in(temporary)
         return
     yield _files_in(home)
 
@@ -114,8 +119,8 @@ def _checksums(directory: Path) -> str:
 def _fill_cache(weights: Weights, home: Path, prepare: Callable[[Weights, Path], None]) -> None:
     """Prepares beside `home`, then renames: readers see all of it or nothing, and any of several processes may win."""
     home.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".preparing-") as temporary:
-        prepared = Path(temporary) / "prepared"
+    with temporary_directory(home.parent, _IN_CACHE) as temporary:
+        prepared = temporary / "prepared"
         prepared.mkdir()
         prepare(weights, prepared)
         (prepared / _CHECKSUMS_NAME).write_text(_checksums(prepared), encoding="ascii")
@@ -127,7 +132,7 @@ def _fill_cache(weights: Weights, home: Path, prepare: Callable[[Weights, Path],
                     return  # another process was faster
                 if attempt == _ATTEMPTS - 1:
                     raise
-                _move_aside(home, Path(temporary) / f"damaged-{attempt}")
+                _move_aside(home, temporary / f"damaged-{attempt}")
             else:
                 return
 

@@ -68,6 +68,18 @@ def test_concurrent_preparations_all_get_an_intact_model(tmp_path: Path) -> None
     assert len(list(tmp_path.rglob("acoustic.onnx"))) == 1
 
 
+def test_what_killed_preparations_left_is_removed_at_every_start(tmp_path: Path) -> None:
+    fake = FakePreparation(tmp_path)
+    fake.contents()
+    home = next(tmp_path.rglob("acoustic.onnx")).parent
+    for number in range(3):
+        left = home.parent / f".preparing-{number}"
+        left.mkdir()
+        (left / "model.onnx").write_text("half of it")
+    fake.contents()
+    assert list(home.parent.iterdir()) == [home]
+
+
 def test_the_model_is_usable_without_a_writable_cache(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "file"
     file.write_text("not a directory")
