@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,12 +23,15 @@ from realtime_tts.engine.models.kokoro.onnx_rewrite.split_graph import (
 from realtime_tts.engine.models.kokoro.onnx_rewrite.streaming_inputs import add_streaming_inputs
 from realtime_tts.engine.models.kokoro.temporary_directory import remove_abandoned, temporary_directory
 from realtime_tts.engine.models.kokoro.weights import MODEL_NAME, Weights
+from realtime_tts.errors import ModelNotUsable
 
 PREPARED_VERSION = 6
 """To be raised whenever the same weights give other files."""
 
 _ACOUSTIC_NAME, _VOCODER_NAME, _CHECKSUMS_NAME = "acoustic.onnx", "vocoder.onnx", "SHA256SUMS"
 _ATTEMPTS = 3
+REQUIRED_MB = 300
+"""Of disk while the voice is prepared; 92 MB stay."""
 _IN_CACHE, _BESIDE_CACHE = ".preparing-", "realtime_tts-"
 """Names of temporary directories."""
 
@@ -80,7 +83,6 @@ def prepared_model(
     """
     home = cache_dir / "realtime_tts" / "kokoro" / f"{weights.sha256[:16]}-{PREPARED_VERSION}"
     remove_abandoned(home.parent, _IN_CACHE)
-    remove_abandoned(Path(tempfile.gettempdir()), _BESIDE_CACHE)
     if _is_intact(home):
         yield _files_in(home)
         return
@@ -88,12 +90,29 @@ def prepared_model(
     try:
         _fill_cache(weights, home, prepare)
     except OSError as error:
-        logger.warning("cannot keep the prepared voice in %s (%s): it will be prepared at every start", home, error)
-        with temporary_directory(Path(tempfile.gettempdir()), _BESIDE_CACHE) as temporary:
-            prepare(weights, temporary)
+        logger.warning(
+            "cannot keep the prepared voice in %s (%s): it will be prepared at every start",
+            *(home, error.strerror),
+        )
+        with ExitStack() as stack:
+            try:
+                parent = Path(tempfile.gettempdir())
+                remove_abandoned(parent, _BESIDE_CACHE)
+                temporary = stack.enter_context(temporary_directory(parent, _BESIDE_CACHE))
+                prepare(weights, temporary)
+            except OSError as second:
+                raise _cannot_be_written(cache_dir, error, second) from second
             yield _files_in(temporary)
         return
     yield _files_in(home)
+
+
+def _cannot_be_written(cache_dir: Path, error: OSError, second: OSError) -> ModelNotUsable:
+    return ModelNotUsable(
+        f"the embedded voice can be prepared neither in {cache_dir} ({error.strerror or error}) nor in the directory"
+        f" for temporary files ({second.strerror or second}): one of them needs {REQUIRED_MB} MB.  The environment"
+        " variables XDG_CACHE_HOME and TMPDIR choose other ones"
+    )
 
 
 def _files_in(directory: Path) -> PreparedModel:

@@ -1,5 +1,6 @@
 """Tests of the prepared model's cache: written once, replaced when damaged, shared safely by several processes."""
 
+import errno
 import logging
 import os
 import subprocess
@@ -87,6 +88,17 @@ def test_the_model_is_usable_without_a_writable_cache(tmp_path: Path, caplog: py
         assert graphs.acoustic.exists()
     assert not graphs.acoustic.exists()
     assert "cannot keep the prepared voice" in caplog.text
+
+
+def test_a_full_disk_is_reported_with_what_is_needed_and_where(tmp_path: Path) -> None:
+    def prepare(_weights: Weights, directory: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(ModelNotUsable) as refused, prepared_model(WEIGHTS, tmp_path, lambda line: None, prepare):
+        pass
+    for part in (str(tmp_path), "No space left on device", "300 MB", "XDG_CACHE_HOME", "TMPDIR"):
+        assert part in refused.value.message
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_the_environment_sets_the_cache_directory(monkeypatch: pytest.MonkeyPatch) -> None:
