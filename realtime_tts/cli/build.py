@@ -59,6 +59,8 @@ async def serving(config: ServerConfig, report: Callable[[str], None]) -> AsyncI
         if metrics is not None:
             lag = asyncio.create_task(metrics.measure_loop_lag(clock))
             stack.callback(lag.cancel)
+            loop = asyncio.get_running_loop()
+            metrics.watch_tasks(lambda: len(asyncio.all_tasks(loop)))
         server = _server(config, engines, clock, access, metrics)
         async with listening(server, config.server.host, config.server.port, tls=tls) as url:
             yield url, server
