@@ -205,7 +205,7 @@ class GuardedHandler(web.RequestHandler):
 
         Only these exceptions are logged: a request may contain a secret, and any client could fill the log.
         """
-        if self.transport is None:
+        if self.transport is None or isinstance(exc, ConnectionError):
             raise ConnectionResetError("the client has disconnected")  # the rest of its request is lost with it
         if status >= 500:
             log.error("a request to %s has failed", request.path, exc_info=exc)

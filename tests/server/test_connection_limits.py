@@ -266,3 +266,16 @@ async def test_a_bug_in_a_handler_is_logged_and_its_details_are_not_sent(caplog:
         "a request to /fail has failed",
         "a request to /begin has failed",
     ]
+
+
+async def test_a_client_that_leaves_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def lose(_request: web.Request) -> web.Response:
+        raise ConnectionResetError("Cannot write to closing transport")
+
+    def add_routes(app: web.Application) -> None:
+        app.router.add_get("/lose", lose)
+
+    async with tone_server(add_routes=add_routes) as (url, server):
+        assert await bare_exchange(url, b"GET /lose HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
+        await until(lambda: server.connections.open_connections == 0)
+    assert not caplog.records
