@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -45,8 +46,8 @@ def test_a_fault_or_a_leak_is_a_failure_and_so_is_an_idle_run() -> None:
 async def test_how_a_behaviour_ended_is_counted() -> None:
     counts = Counts()
     async with tone_server() as (url, _server):
-        await behave("pages over HTTP", url, soak.Random(0), counts)
-    await behave("pages over HTTP", url, soak.Random(0), counts)
+        await behave("pages over HTTP", url, Random(0), counts)
+    await behave("pages over HTTP", url, Random(0), counts)
     assert (counts.finished.total(), counts.refused.total(), counts.faults.total()) == (1, 0, 1)
     assert counts.descriptions[0].startswith("pages over HTTP: ClientConnectorError")
 
