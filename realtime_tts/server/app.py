@@ -13,7 +13,7 @@ from aiohttp import hdrs, web
 from realtime_tts.clock import Clock, unix_time_s
 from realtime_tts.engine.api import EngineHandle, EngineStatus, ReplicaStatus
 from realtime_tts.engine.config import EngineConfig
-from realtime_tts.errors import CannotListen, InvalidRequest, RealtimeTTSError, TokensNotNeeded
+from realtime_tts.errors import CannotListen, RealtimeTTSError, TokensNotNeeded
 from realtime_tts.frontends.engines import Engines
 from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.frontends.native.websocket import (
@@ -172,10 +172,7 @@ class Server:
         websocket = ExplainedWebSocket(request, session_id, 8 * max_message_bytes)
         front_end = NativeFrontEnd(websocket, request, session_id, max_message_bytes)
         async with self.sessions.open(request, front_end, session_id=session_id) as runner:
-            try:
-                await websocket.prepare(request)
-            except ValueError:
-                raise InvalidRequest("Sec-WebSocket-Key is not base64") from None
+            await websocket.prepare(request)
             detect_lost_peer(request)
             websocket.headers.clear()  # sent; they take 1 KiB
             pings = Pings(websocket)
