@@ -1,6 +1,7 @@
 """Connection limits: how many connections may be open, and how long each may take to send and to read."""
 
 import asyncio
+import contextlib
 import logging
 import ssl
 import struct
@@ -160,9 +161,10 @@ def _unread_bytes(transport: asyncio.Transport) -> int:
         import fcntl
         import termios
 
-        connection = transport.get_extra_info("socket")
-        (in_kernel,) = struct.unpack("i", fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4)))  # tcp(7)
-        unread_bytes += in_kernel
+        with contextlib.suppress(OSError):  # closed in the meantime
+            descriptor = transport.get_extra_info("socket").fileno()
+            (in_kernel,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)))  # tcp(7)
+            unread_bytes += in_kernel
     return unread_bytes
 
 
