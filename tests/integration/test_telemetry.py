@@ -76,7 +76,7 @@ def test_a_server_without_a_network_never_looks_beyond_this_machine(tmp_path: Pa
     home, trace = tmp_path / "home", tmp_path / "trace"
     server = [sys.executable, str(Path(__file__).parent / "offline_server.py"), "100"]
     traced = ["strace", "-f", "-e", "trace=network", "-o", str(trace), *no_network(), *server]
-    result = subprocess.run(traced, env=environment(home), check=False, timeout=300, capture_output=True, text=True)
+    result = subprocess.run(traced, env=environment(home), check=False, timeout=600, capture_output=True, text=True)
     if "ptrace" in result.stderr and not trace.exists():
         pytest.skip("strace may not trace here")
     assert result.returncode == 0, result.stderr
