@@ -32,6 +32,7 @@ from realtime_tts.server.tls import tls_context
 from realtime_tts.session.observer import NoObserver
 from realtime_tts.voices.download import FetchPolicy, fetch
 from realtime_tts.voices.references import References
+from realtime_tts.voices.resolver import BoundedResolver
 from realtime_tts.voices.store import VoiceStore
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ async def serving(config: ServerConfig, report: Callable[[str], None]) -> AsyncI
         if metrics is not None:
             lag = asyncio.create_task(metrics.measure_loop_lag(clock))
             stack.callback(lag.cancel)
+            loop = asyncio.get_running_loop()
+            metrics.watch_tasks(lambda: len(asyncio.all_tasks(loop)))
         server = _server(config, engines, clock, access, metrics)
         async with listening(server, config.server.host, config.server.port, tls=tls) as url:
             yield url, server
@@ -232,7 +235,9 @@ def key_store(auth: AuthSection) -> KeyStore | None:
 
 def references(http: HttpSection, store: VoiceStore | None) -> References:
     """What a client may send as `ref_audio`."""
-    fetch_url = partial(fetch, policy=FetchPolicy()) if http.allow_ref_audio_urls else None
+    fetch_url = None
+    if http.allow_ref_audio_urls:
+        fetch_url = partial(fetch, policy=FetchPolicy(), resolver=BoundedResolver())
     return References(store, fetch_url=fetch_url)
 
 

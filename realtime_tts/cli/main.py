@@ -11,7 +11,7 @@ from realtime_tts.cli.options import MODEL_SETTINGS, with_settings
 from realtime_tts.cli.replica import replica
 from realtime_tts.cli.say import get_json, say
 from realtime_tts.cli.serve import serve
-from realtime_tts.cli.terminal import print_status
+from realtime_tts.cli.terminal import exhausted_resource, print_status
 from realtime_tts.config.load import Resolved
 from realtime_tts.config.render import table, template
 from realtime_tts.errors import RealtimeTTSError
@@ -115,4 +115,10 @@ def main(arguments: list[str] | None = None) -> None:
         app(arguments)
     except RealtimeTTSError as error:
         print_status(f"Error: {error}")
+        sys.exit(1)
+    except Exception as error:
+        exhausted = exhausted_resource(error)
+        if exhausted is None:
+            raise
+        print_status(f"Error: {exhausted}")
         sys.exit(1)

@@ -270,6 +270,7 @@ async def listening(server: Server, host: str, port: int, *, tls: ssl.SSLContext
             listener.close()
         await server.sessions.stop()
         await runner.cleanup()
+        server.connections.stop()
 
 
 async def _listen(
