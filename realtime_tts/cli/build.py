@@ -2,17 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from realtime_tts.cli.configured_models import ConfiguredModel, configured_models
+from realtime_tts.cli.voice_aliases import check_all_used, with_aliases
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.config.load import InvalidSetting, read_text
 from realtime_tts.config.schema import AuthSection, HttpSection, ServerConfig, TracingSection
-from realtime_tts.engine.api import EngineHandle
+from realtime_tts.engine.api import EngineHandle, ModelInfo
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.observer import EngineObserver, EngineObservers, ObservedEngine
@@ -51,10 +52,12 @@ async def serving(config: ServerConfig, report: Callable[[str], None]) -> AsyncI
         if tracing is not None:
             stack.push_async_callback(asyncio.to_thread, tracing.close)
         engines: dict[str, EngineHandle] = {}
+        aliases = config.http.voice_aliases
         for name, model, engine_config in planned_engines(config):
             report(f"Loading {name} ...")
-            engine = _engine(name, model, engine_config, clock, metrics, tracing, report)
+            engine = _engine(name, model, engine_config, aliases, clock, metrics, tracing, report)
             engines[name] = await stack.enter_async_context(engine)
+        check_all_used(aliases, [engine.info for engine in engines.values()])
         if metrics is not None:
             lag = asyncio.create_task(metrics.measure_loop_lag(clock))
             stack.callback(lag.cancel)
@@ -79,6 +82,7 @@ async def _engine(
     name: str,
     configured: ConfiguredModel,
     config: EngineConfig,
+    aliases: Mapping[str, str],
     clock: Clock,
     metrics: Metrics | None,
     tracing: "Tracing | None",
@@ -89,6 +93,7 @@ async def _engine(
     Two engines cannot share a model: its stages keep state by request, and only one thread may call them.
     """
     model = await asyncio.to_thread(configured.load, report)
+    model = replace(model, info=with_aliases(model.info, configured.name, aliases))
     observers: list[EngineObserver] = [] if tracing is None else [tracing]
     if metrics is not None:
         observers.append(metrics.engine_observer(name))
@@ -112,13 +117,12 @@ def _server(
     limits = ServerLimits(
         max_sessions=config.server.max_sessions, token_life_s=config.auth.token_ttl_s, session=config.session
     )
-    store = voice_store(config.http, {voice for engine in engines.values() for voice in engine.info.voice_names})
+    store = voice_store(config.http, reserved_names(engine.info for engine in engines.values()))
     options = ServerOptions(
         access=access,
         observer=NoObserver() if metrics is None else metrics,
         fetch_reference=references(config.http, store),
         voices=store,
-        voice_aliases=config.http.voice_aliases,
         metrics_text=None if metrics is None else metrics.text,
         scheduler=config.engine.scheduler,
     )
@@ -170,8 +174,15 @@ def references(http: HttpSection, store: VoiceStore | None) -> References:
     return References(store, fetch_url=fetch_url)
 
 
+def reserved_names(infos: Iterable[ModelInfo]) -> frozenset[str]:
+    """Names that no uploaded voice may have: those of the models' voices, and aliases beside which it would be used."""
+    return frozenset(
+        name for info in infos for name in (*info.voice_names, *(info.voice_aliases if info.clones_voices else ()))
+    )
+
+
 def voice_store(http: HttpSection, reserved: Collection[str]) -> VoiceStore | None:
-    """The uploaded voices, or None if uploads are disabled.  `reserved` are the models' own voices.
+    """The uploaded voices, or None if uploads are disabled.  `reserved` are the names that no upload may have.
 
     Raises `InvalidSetting` if the folder cannot be used.
     """

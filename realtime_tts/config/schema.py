@@ -118,7 +118,8 @@ class HttpSection:
     voices_dir: Path | None = None
     """Directory of uploaded voices.  [default: uploads are disabled]"""
     voice_aliases: dict[str, str] = field(default_factory=dict)
-    """Additional names of voices over HTTP, such as OpenAI's: alloy = "af_heart"."""
+    """Additional names of voices, over HTTP and WebSocket: alloy = "af_heart" for every model with that voice,
+    kokoro.alloy for one model.  The models already have OpenAI's names: see `realtime-tts voices`."""
     allow_ref_audio_urls: bool = False
     """Allow https URLs in `ref_audio`.  Private addresses are always refused."""
 

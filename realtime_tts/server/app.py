@@ -75,8 +75,6 @@ class ServerOptions:
     http: HttpLimits = field(default_factory=HttpLimits)
     voices: VoiceStore | None = None
     """Where uploaded voices are kept."""
-    voice_aliases: Mapping[str, str] = field(default_factory=dict)
-    """Other names of voices, over HTTP, such as OpenAI's."""
     metrics_text: Callable[[], bytes] | None = None
     """Prometheus text for GET /metrics."""
     on_refused: Callable[[str], None] = _ignore
@@ -114,7 +112,6 @@ class Server:
             self.sessions.open,
             self._options.http,
             store=self._options.voices,
-            aliases=self._options.voice_aliases,
         )
         self.app = self._application(clock)
 

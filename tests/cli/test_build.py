@@ -95,6 +95,21 @@ async def test_sessions_have_the_configured_limits() -> None:
     assert "max_contexts=3" in repr(events[0])
 
 
+async def test_configured_aliases_select_voices_over_http_and_websocket() -> None:
+    config = on_free_port(http=HttpSection(voice_aliases={"boss": "tone_high"}))
+    async with serving(config, no_report) as (url, _server):
+        _status, listed = await get(f"{url}/v1/audio/voices")
+        assert json.loads(listed)["aliases"]["boss"] == "tone_high"
+        async with connect(url, voice="boss") as session:
+            await session.send_text("Hello.")
+            await session.done()
+            events = [event async for event in session.utterance()]
+    assert "voice='tone_high'" in repr(events)
+    with pytest.raises(InvalidSetting, match="nobody"):
+        async with serving(on_free_port(http=HttpSection(voice_aliases={"boss": "nobody"})), no_report):
+            pass
+
+
 async def test_everything_ends_with_the_block() -> None:
     before = asyncio.all_tasks()
     async with serving(on_free_port(), no_report):

@@ -1,6 +1,5 @@
 """Routes in the shapes of OpenAI's API: speech, models and voices, through the same sessions and engines."""
 
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -51,16 +50,13 @@ class HttpApi:
         limits: HttpLimits | None = None,
         *,
         store: VoiceStore | None = None,
-        aliases: Mapping[str, str] | None = None,
     ) -> None:
-        """`aliases` are other names of voices, such as OpenAI's."""
         self._engines = engines
         self._open_session = open_session
         self._limits = limits or HttpLimits()
         self._voices = VoicesApi(
             engines,
             store,
-            aliases or {},
             max_uploads=self._limits.max_uploads,
             body_timeout_s=self._limits.body_timeout_s,
         )
