@@ -26,7 +26,6 @@ from realtime_tts.errors import (
     RealtimeTTSError,
     SynthesisTruncated,
     TextTooLong,
-    UnsupportedFormat,
 )
 from realtime_tts.frontends.native.decode import to_configure
 from realtime_tts.frontends.native.messages import SessionConfig
@@ -150,9 +149,6 @@ def parse_speech(
 
 def _format(asked: SpeechRequest, info: ModelInfo) -> AudioFormat:
     name, rate_hz = asked.response_format, asked.sample_rate
-    if name == "aac":
-        words = f"aac is not supported, since there is no free encoder; there are {', '.join(Encoding)}"
-        raise UnsupportedFormat(words, param="response_format")
     if rate_hz is None:
         rate_hz = AudioFormat.default_rate_hz(name, info.sample_rate_hz)
     return AudioFormat.parse(name, rate_hz)

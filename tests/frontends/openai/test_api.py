@@ -81,6 +81,25 @@ async def test_several_sentences_are_one_valid_file(served: Served) -> None:
     await served.idle()
 
 
+async def test_aac_is_a_stream_of_adts_frames(served: Served) -> None:
+    av = pytest.importorskip("av")
+    for stream in (None, False):
+        status, headers, body = await served.ask(input=TEXT, response_format="aac", stream=stream)
+        assert (status, headers["Content-Type"]) == (200, "audio/aac"), stream
+        with av.open(io.BytesIO(body), format="aac") as file:
+            samples = sum(frame.samples for frame in file.decode(audio=0))
+        assert samples / 24_000 == pytest.approx(WHOLE_S, abs=0.1), stream
+
+
+async def test_without_its_package_aac_is_refused_with_what_to_install(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("realtime_tts.audio.format.find_spec", lambda _name: None)
+    status, error = await served.refused(input=TEXT, response_format="aac")
+    assert (status, error["code"], error["param"]) == (400, "unsupported_format", "response_format")
+    assert "pip install 'realtime-tts[aac]'" in error["message"]
+
+
 async def test_the_default_format_is_mp3(served: Served) -> None:
     async with served.openai() as client:
         answer = await client.audio.speech.create(model="tone", voice="tone_low", input="Hello.")
