@@ -55,7 +55,8 @@ class ServerSection:
     tls_key: Path | None = None
     """Private key of the certificate (PEM)."""
     origins: tuple[str, ...] = ()
-    """Origins of web pages that may connect, such as "https://app.example.com".  The demo page always may."""
+    """Origins of web pages that may connect, such as "https://app.example.com", or "*" for all and "null" for pages
+    from files: for local use.  The demo page always may."""
     hosts: tuple[str, ...] = ()
     """Host names of this server; requests for others are refused.  If empty on a public address, all are allowed."""
     allow_public: bool = False

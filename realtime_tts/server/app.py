@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import secrets
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -24,7 +23,7 @@ from realtime_tts.frontends.native.websocket import (
     detect_lost_peer,
 )
 from realtime_tts.frontends.openai.api import HttpApi, HttpLimits
-from realtime_tts.server.access import CALLER, METRICS_PATH, AccessRules
+from realtime_tts.server.access import CALLER, METRICS_PATH, AccessRules, request_id
 from realtime_tts.server.connection_limits import ConnectionGuard, ConnectionLimits, listen
 from realtime_tts.server.middleware.auth import auth_middleware
 from realtime_tts.server.middleware.body_size import body_size_middleware
@@ -163,7 +162,7 @@ class Server:
     # -- Handlers ------------------------------------------------------------------------------------------------------
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        session_id = secrets.token_hex(8)
+        session_id = request_id(request)
         # Far above the session's own limit, so that the session can respond to most messages that are too big.
         max_message_bytes = self._limits.session.max_message_bytes
         websocket = ExplainedWebSocket(request, session_id, 8 * max_message_bytes)
