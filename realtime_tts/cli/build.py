@@ -17,6 +17,7 @@ from realtime_tts.engine.api import EngineHandle, ModelInfo
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.observer import EngineObserver, EngineObservers, ObservedEngine
+from realtime_tts.frontends.openai.api import HttpLimits
 from realtime_tts.ops import logs
 from realtime_tts.ops.metrics import Metrics
 from realtime_tts.server.access import AccessRules
@@ -122,6 +123,7 @@ def _server(
         access=access,
         observer=NoObserver() if metrics is None else metrics,
         fetch_reference=references(config.http, store),
+        http=HttpLimits(max_batch_items=config.http.max_batch_items, text_filters=config.http.text_filters),
         voices=store,
         metrics_text=None if metrics is None else metrics.text,
         scheduler=config.engine.scheduler,

@@ -15,6 +15,7 @@ from msgspec import Meta
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.scheduling.policy import SCHEDULERS
 from realtime_tts.session.limits import SessionLimits
+from realtime_tts.text.cleaner import TextFilter
 
 PREFIX = "REALTIME_TTS_"
 
@@ -121,6 +122,10 @@ class HttpSection:
     voice_aliases: dict[str, str] = field(default_factory=dict)
     """Additional names of voices, over HTTP and WebSocket: alloy = "af_heart" for every model with that voice,
     kokoro.alloy for one model.  The models already have OpenAI's names: see `realtime-tts voices`."""
+    text_filters: tuple[TextFilter, ...] = (TextFilter.MARKDOWN,)
+    """Default of `text_filters` over HTTP: some of markdown, emoji, code, urls, tags.  A request may set others."""
+    max_batch_items: Annotated[int, Meta(ge=1)] = 100
+    """Limit of the items in one request to /v1/audio/speech/batch."""
     allow_ref_audio_urls: bool = False
     """Allow https URLs in `ref_audio`.  Private addresses are always refused."""
 

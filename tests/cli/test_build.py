@@ -216,7 +216,7 @@ async def test_quick_checks_come_before_the_model_is_loaded(tmp_path: Path) -> N
     for sections in (
         {"auth": AuthSection(key_file=bad_key_file)},
         {"auth": AuthSection(key_file=tmp_path / "missing")},
-        {"server": ServerSection(origins=("*",))},
+        {"server": ServerSection(origins=("app.example",))},
         {"server": ServerSection(tls_cert=tmp_path / "missing", tls_key=tmp_path / "missing")},
     ):
         config = on_free_port(**{"model": ModelSection(name=("no such model",)), **sections})

@@ -11,6 +11,34 @@ def json_response(body: Struct, status: int = 200) -> web.Response:
     return web.Response(body=msgspec.json.encode(body), status=status, content_type="application/json")
 
 
+# -- Batches ----------------------------------------------------------------------------------------------------------
+
+
+class BatchSuccess(Struct, frozen=True, kw_only=True):
+    index: int
+    status: Literal["success"] = "success"
+    audio_data: str
+    """The whole file in base64."""
+    media_type: str
+
+
+class BatchFailure(Struct, frozen=True, kw_only=True):
+    index: int
+    status: Literal["error"] = "error"
+    error: str
+    code: str
+    param: str | None
+    """The field that is wrong."""
+
+
+class BatchResponse(Struct, frozen=True, kw_only=True):
+    id: str
+    results: tuple[BatchSuccess | BatchFailure, ...]
+    total: int
+    succeeded: int
+    failed: int
+
+
 # -- Voices -----------------------------------------------------------------------------------------------------------
 
 
