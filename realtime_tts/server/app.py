@@ -23,6 +23,7 @@ from realtime_tts.frontends.native.websocket import (
     detect_lost_peer,
 )
 from realtime_tts.frontends.openai.api import HttpApi, HttpLimits
+from realtime_tts.server import api_docs
 from realtime_tts.server.access import CALLER, METRICS_PATH, AccessRules, request_id
 from realtime_tts.server.connection_limits import ConnectionGuard, ConnectionLimits, listen
 from realtime_tts.server.middleware.auth import auth_middleware
@@ -138,6 +139,7 @@ class Server:
                 web.get("/readyz", self._readyz),
                 web.get("/v1/demo", self._demo),
                 *self._http.routes(),
+                *api_docs.routes(),
             ]
         )
         add_page_routes(app)

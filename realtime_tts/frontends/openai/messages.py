@@ -14,17 +14,15 @@ def json_response(body: Struct, status: int = 200) -> web.Response:
 # -- Batches ----------------------------------------------------------------------------------------------------------
 
 
-class BatchSuccess(Struct, frozen=True, kw_only=True):
+class BatchSuccess(Struct, frozen=True, kw_only=True, tag_field="status", tag="success"):
     index: int
-    status: Literal["success"] = "success"
     audio_data: str
     """The whole file in base64."""
     media_type: str
 
 
-class BatchFailure(Struct, frozen=True, kw_only=True):
+class BatchFailure(Struct, frozen=True, kw_only=True, tag_field="status", tag="error"):
     index: int
-    status: Literal["error"] = "error"
     error: str
     code: str
     param: str | None

@@ -56,7 +56,7 @@ _OWN_FIELDS = {
     *("voice", "speaker", "response_format", "sample_rate", "stream_audio"),
     *("frame_header", "word_timestamps", "on_new_context", "max_buffer_delay_ms"),
 }
-_SESSION_FIELDS = frozenset(SessionConfig.__struct_fields__) - _OWN_FIELDS
+SESSION_FIELDS = frozenset(SessionConfig.__struct_fields__) - _OWN_FIELDS
 """Fields of `session.config` that mean the same here; the session checks their values."""
 
 Fields: TypeAlias = dict[str, Any]
@@ -135,7 +135,7 @@ def parse_speech(
     """
     own = {name: value for name, value in fields.items() if name in SpeechRequest.__struct_fields__}
     config: Fields = {"text_filters": text_filters} if text_filters else {}
-    config |= {name: value for name, value in fields.items() if name in _SESSION_FIELDS}
+    config |= {name: value for name, value in fields.items() if name in SESSION_FIELDS}
     ignored = [name for name in fields if name not in own and name not in config]
     if "instructions" in config and "instructions" not in info.fields:
         # OpenAI's own models differ in whether they follow them, and none refuses them.
