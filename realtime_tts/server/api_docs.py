@@ -64,6 +64,7 @@ def html_page(description: Json) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(info["title"])}: HTTP API</title>
+<link rel="icon" href="data:,">
 <link rel="stylesheet" href="/static/style.css">
 <link rel="stylesheet" href="/static/docs.css">
 <header><h1>{escape(info["title"])} {escape(info["version"])}: HTTP API</h1></header>

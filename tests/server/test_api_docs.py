@@ -37,6 +37,8 @@ async def test_the_page_and_both_descriptions_are_served_and_every_link_works() 
             if target.startswith("#"):
                 assert target.removeprefix("#") in links.ids
                 continue
+            if target == "data:,":
+                continue
             assert target.startswith("/"), "nothing of another host"
             async with client.get(url + target) as response:
                 assert response.status == 200, target

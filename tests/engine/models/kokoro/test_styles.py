@@ -21,6 +21,7 @@ from realtime_tts.engine.models.kokoro.styles import (
     voices_of,
 )
 from realtime_tts.errors import ModelNotUsable
+from tests.engine.models.kokoro.conftest import Speaker, real_voice
 
 
 @pytest.fixture
@@ -101,3 +102,15 @@ def test_a_missing_voice_is_refused_by_name(altered: Path) -> None:
     (altered / "af_alloy.f16").unlink()
     with pytest.raises(ModelNotUsable, match=r"af_alloy\.f16"):
         load_styles(altered)
+
+
+@real_voice
+def test_a_mix_speaks_and_sounds_like_none_of_its_voices(speaker: Speaker) -> None:
+    spoken = {}
+    for voice in ("af_heart", "am_michael", "af_heart(2)+am_michael(1)"):
+        spoken[voice] = np.concatenate(speaker.say("Hello there.", voice=voice))
+        assert np.isfinite(spoken[voice]).all()
+        assert np.abs(spoken[voice]).max() > 0.05, voice
+    heart, michael, mix = spoken.values()
+    assert mix.shape != heart.shape or not np.allclose(mix, heart, atol=0.01)
+    assert mix.shape != michael.shape or not np.allclose(mix, michael, atol=0.01)
