@@ -68,6 +68,7 @@ async def serve_until_signal(config: ServerConfig) -> None:
         received = _first_signal(asyncio.get_running_loop())
         print_status(f"Ready, listening on {url}")
         print_status(f"  In a browser:         {url}/")
+        print_status(f"  The HTTP API:         {url}/docs")
         print_status(f'  From another shell:   realtime-tts say "Hello world." --url {url}')
         print_status("  The protocol:         protocol.md.  Ctrl-C stops the server.")
         if await received == signal.SIGTERM:

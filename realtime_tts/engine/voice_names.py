@@ -15,6 +15,8 @@ QWEN3_TTS_VOICES = ("vivian", "serena", "uncle_fu", "dylan", "eric", "ryan", "ai
 """The speakers of Qwen3-TTS, which clients of vLLM-Omni send (README of github.com/QwenLM/Qwen3-TTS)."""
 
 MAX_MIX_VOICES = 8
+MAX_MIX_CHARS = 1000
+"""Bounds the time to parse one, which grows with the square of its spaces."""
 MAX_MIX_WEIGHT = 1000.0
 _PART = re.compile(r"(?P<name>[^()+]*?)\s*(?:\((?P<weight>[^()]*)\))?")
 _WEIGHT = re.compile(r"\d{1,4}(?:\.\d{1,4})?|\.\d{1,4}", re.ASCII)
@@ -32,6 +34,8 @@ def parse_mix(text: str, find: Callable[[str], str]) -> Mix:
 
     `find` returns the model's own name of a voice, or raises `UnknownVoice`.  Raises `InvalidConfig`.
     """
+    if len(text) > MAX_MIX_CHARS:
+        raise InvalidConfig(f"a mix may have {MAX_MIX_CHARS} characters, got {len(text)}", param="voice")
     parts = text.split("+")
     if len(parts) > MAX_MIX_VOICES:
         raise InvalidConfig(f"a mix may have {MAX_MIX_VOICES} voices, got {len(parts)}", param="voice")

@@ -43,6 +43,7 @@ def test_a_bad_mix_is_refused_with_the_field() -> None:
         ("a(2)b", "written a+b"),
         ("a((2))", "written a+b"),
         (too_many, "8 voices, got 9"),
+        ("a" + " " * 200_000 + "(", "1000 characters"),
     ):
         with pytest.raises(InvalidConfig, match="voice") as refused:
             parse_mix(text, str)

@@ -59,7 +59,7 @@ def from_mp3_stream(sentence: ReceivedSentence) -> Float32:
 def from_aac(sentence: ReceivedSentence) -> Float32:
     import av  # an optional package
 
-    with av.open(io.BytesIO(sentence.audio), format="aac") as file:
+    with av.open(io.BytesIO(sentence.audio), "r", format="aac") as file:
         samples = np.concatenate([frame.to_ndarray()[0] for frame in file.decode(audio=0)])
         assert file.streams.audio[0].rate == sentence.sample_rate
     return np.asarray(samples[DELAY_SAMPLES : DELAY_SAMPLES + sentence.done["samples"]])

@@ -3,17 +3,22 @@
 import asyncio
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import StageInput
-from realtime_tts.errors import BatchTooBig, InvalidMessage, RealtimeTTSError
+from realtime_tts.errors import BatchTooBig, InvalidMessage, NothingToSpeak, QuotaExceeded, RealtimeTTSError
 from realtime_tts.frontends.openai.api import HttpLimits
-from realtime_tts.frontends.openai.batch import split_batch
+from realtime_tts.frontends.openai.batch import BatchItem, Item, results_in_order, split_batch
+from realtime_tts.frontends.openai.speech import parse_speech
+from realtime_tts.session.frontend import FrontEnd
+from realtime_tts.session.runner import SessionRunner
 from tests.fakes import Gate, raises_for, spoken_pcm, until
 from tests.frontends.openai.harness import Served, serving
 
@@ -142,6 +147,49 @@ async def test_on_a_full_engine_items_wait_for_those_before_them() -> None:
         found = [base64.b64decode(result["audio_data"]) for result in body["results"]]
         assert found == [spoken_pcm(text) for text in texts]
         await served.idle()
+
+
+def end_item(item: BatchItem) -> None:
+    raise NothingToSpeak(item.speech.text)
+
+
+class Places:
+    """Sessions that are refused while there are `places` of them already."""
+
+    def __init__(self, places: int) -> None:
+        self.places, self.open, self.refused = places, 0, 0
+
+    @asynccontextmanager
+    async def __call__(self, front_end: FrontEnd, item: BatchItem, _index: int) -> AsyncIterator[SessionRunner]:
+        if self.open >= self.places:
+            self.refused += 1
+            raise QuotaExceeded("all sessions are open")
+        self.open += 1
+        try:
+            await asyncio.sleep(0)
+            end_item(item)
+            yield Mock(SessionRunner)
+        finally:
+            self.open -= 1
+
+
+async def test_an_item_is_refused_only_if_no_other_item_is_being_spoken() -> None:
+    info = tone.info()
+    items: list[Item] = [
+        BatchItem(
+            parse_speech({"input": str(n)}, info, lambda name: {"voice": name}, max_chars=9, max_whole_chars=9),
+            info,
+            "tone",
+        )
+        for n in range(7)
+    ]
+    for places, codes in ((4, {"nothing_to_speak"}), (1, {"nothing_to_speak"}), (0, {"quota_exceeded"})):
+        open_item = Places(places)
+        results = [result async for result in results_in_order(items, open_item, 4)]
+        assert {result.code for result in results if isinstance(result, RealtimeTTSError)} == codes, places
+        texts = [str(result) for result in results]
+        assert places == 0 or texts == [str(n) for n in range(7)], places
+        assert (open_item.refused > 0) is (places < 4), places
 
 
 async def test_a_disconnect_stops_all_items() -> None:
