@@ -72,6 +72,11 @@ class ModelInfo:
     def clones_voices(self) -> bool:
         return "ref_audio" in self.fields
 
+    @property
+    def selects_voices(self) -> bool:
+        """Whether a request's voice has an effect.  A model that makes a voice of instructions alone has none."""
+        return bool(self.voices) or self.clones_voices
+
     def find_voice(self, name: str) -> str:
         """The model's own name of a voice that a client names: by that name, by an alias, or as a mix.
 

@@ -99,6 +99,9 @@ def apply_config(
     ignored = [*config.unknown, *_ignored_fields(config, info)]
     _reject_unsupported(config, info)
     voice = _chosen(config.voice, current.voice, default.voice)
+    if isinstance(config.voice, str) and not info.selects_voices:
+        voice = None
+        ignored.append("voice")
     if voice is not None and voice != current.voice and (uploaded_voice(config, info) is None or reference is None):
         voice = info.find_voice(voice)
     if reference is None and config.voice is UNSET and config.ref_audio is UNSET:

@@ -200,6 +200,12 @@ def test_an_alias_selects_the_voice_that_it_stands_for() -> None:
     assert uploaded_voice(config(voice="low"), uploaded) is None
 
 
+def test_a_voice_is_ignored_where_instructions_make_the_voice() -> None:
+    designer = dataclasses.replace(INFO, voices=(), default_voice=None, fields=frozenset({"instructions"}))
+    settings, ignored = apply_config(SessionSettings.default(designer), config(voice="alloy"), designer)
+    assert (settings.voice, ignored) == (None, ("voice",))
+
+
 def test_speaker_is_another_name_of_voice() -> None:
     assert apply_config(DEFAULT, config(speaker="tone_high"), INFO)[0].voice == "tone_high"
 

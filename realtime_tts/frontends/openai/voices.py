@@ -68,7 +68,8 @@ class VoicesApi:
         if store is not None and (uploaded := store.find(name)) is not None:
             config: Fields = {"ref_audio": f"{VOICE_SCHEME}{uploaded.name}"}
             return config if uploaded.ref_text else config | {"x_vector_only_mode": True}
-        return {"voice": info.find_voice(name)}
+        # Where a voice has no effect, the session reports it as ignored: OpenAI's clients always send one.
+        return {"voice": info.find_voice(name) if info.selects_voices else name}
 
     # -- Handlers ------------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import io
 import json
 import wave
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -222,6 +223,16 @@ async def test_a_voice_is_selected_by_name_id_alias_or_default() -> None:
         ):
             _status, _headers, body = await served.ask(input=TEXT, response_format="pcm", **voice)
             assert body == whole_pcm(voice=expected), voice
+
+
+async def test_a_voice_is_ignored_where_instructions_make_the_voice() -> None:
+    model = tone.build()
+    info = replace(model.info, voices=(), default_voice=None, fields=frozenset({"instructions"}))
+    spoken: list[str] = []
+    record = lambda rows: spoken.extend(row.request.voice for row in rows)  # noqa: E731
+    async with serving(replace(model, info=info), before=record) as served:
+        status, headers, _body = await served.ask(input="Hello.", voice="alloy", instructions="An old man.")
+    assert (status, headers["X-Realtime-TTS-Ignored"], set(spoken)) == (200, "voice", {""})
 
 
 async def test_rate_and_speed_are_applied(served: Served) -> None:
