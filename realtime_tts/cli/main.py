@@ -39,8 +39,12 @@ def voices(
     """
     if url is not None:
         listing = get_json(f"{url.rstrip('/')}/v1/audio/voices")
-        rows = [(each["name"], each["language"], each["name"] == listing["default"]) for each in listing["voices"]]
         aliases = list(listing["aliases"].items())
+        rows = [
+            (each["name"], each["language"], each["name"] == listing["default"])
+            for each in listing["voices"]
+            if each["name"] not in listing["aliases"]
+        ]
     else:
         from realtime_tts.cli.configured_models import configured_models  # imports numpy; `--help` need not
         from realtime_tts.cli.voice_aliases import check_all_used, with_aliases

@@ -187,6 +187,7 @@ FLAGS = {
     "server.tls_cert": "--tls-cert",
     "server.tls_key": "--tls-key",
     "server.allow_public": "--allow-public",
+    "server.origins": "--origins",
     "server.drain_s": "--drain",
     "logging.level": "--log-level",
     "logging.format": "--log-format",

@@ -46,6 +46,8 @@ class VoiceEntry(Struct, frozen=True, kw_only=True):
     language: str
     """A BCP-47 tag; `und` for an uploaded voice."""
     uploaded: bool
+    alias_of: str | UnsetType = UNSET
+    """The voice, or the mix of voices, that this further name stands for."""
     created_at: int | UnsetType = UNSET
     """Unix time in seconds, of an uploaded voice."""
     duration_s: float | UnsetType = UNSET
@@ -57,8 +59,9 @@ class VoiceListing(Struct, frozen=True, kw_only=True):
     model: str
     default: str | None
     voices: tuple[VoiceEntry, ...]
+    """Of the model, uploaded ones, and aliases."""
     aliases: dict[str, str]
-    """Further names, and the voice that each stands for."""
+    """The aliases, and the voice that each stands for."""
 
 
 class AllVoices(VoiceListing, frozen=True, kw_only=True):

@@ -104,7 +104,18 @@ class VoicesApi:
             for voice in self._uploaded(info)
         ]
         aliases = {alias: voice for alias, voice in info.voice_aliases.items() if alias not in info.voice_names}
-        return VoiceListing(model=name, default=info.default_voice, voices=(*own, *uploaded), aliases=aliases)
+        named = [
+            # In the same list: clients offer what it has, and users look for the names that they know.
+            VoiceEntry(
+                id=alias,
+                name=alias,
+                language=info.language_of(voice) or UNDETERMINED,
+                uploaded=False,
+                alias_of=voice,
+            )
+            for alias, voice in aliases.items()
+        ]
+        return VoiceListing(model=name, default=info.default_voice, voices=(*own, *uploaded, *named), aliases=aliases)
 
     def _uploaded(self, info: ModelInfo) -> tuple[StoredVoice, ...]:
         return self._store.voices() if self._store is not None and info.clones_voices else ()

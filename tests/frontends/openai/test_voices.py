@@ -68,7 +68,9 @@ async def test_voices_are_listed_for_the_default_model_for_a_named_one_and_for_a
     engine.start()
     try:
         async with serving(other_engines={"second": engine}, aliases={"nova": "tone_high"}) as served:
-            first = {"model": "tone", "default": "tone_low", "voices": TONE_VOICES, "aliases": {"nova": "tone_high"}}
+            nova = {"id": "nova", "name": "nova", "language": "en-US", "uploaded": False, "alias_of": "tone_high"}
+            aliases = {"nova": "tone_high"}
+            first = {"model": "tone", "default": "tone_low", "voices": [*TONE_VOICES, nova], "aliases": aliases}
             second: dict[str, Any] = {"model": "second", "default": None, "voices": TONE_VOICES[1:], "aliases": {}}
             common = {"models": [first, second]}
             for query, expected in (("", first), ("?model=tone", first), ("?model=second", second)):
