@@ -16,12 +16,27 @@ from realtime_tts.frontends.openai.openapi import openapi
 
 Json = dict[str, Any]
 
-DOCS_PATH, OPENAPI_PATH, ASYNCAPI_PATH = "/docs", "/openapi.json", "/asyncapi.json"
+DOCS_PATH, CSS_PATH, OPENAPI_PATH, ASYNCAPI_PATH = "/docs", "/docs.css", "/openapi.json", "/asyncapi.json"
+
+CSS = """
+.docs { display: block; max-width: 60rem; }
+.docs section { margin-block: 1.5rem; }
+.docs h2 { margin-top: 2rem; font-size: 1.125rem; }
+.docs h3 { margin-top: 1rem; font-size: 1rem; }
+.docs p { margin-block: .5rem; }
+.docs table { width: 100%; border-collapse: collapse; font-size: .875rem; }
+.docs th, .docs td { padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line); }
+.docs th, .docs td { text-align: left; vertical-align: top; }
+.docs code { font-family: var(--mono); }
+.docs a { color: var(--accent-strong); }
+"""
+"""In addition to the demo page's."""
 
 
 def routes() -> list[web.RouteDef]:
     return [
         web.get(DOCS_PATH, _page),
+        web.get(CSS_PATH, _css),
         web.get(OPENAPI_PATH, _openapi),
         web.get(ASYNCAPI_PATH, _asyncapi),
     ]
@@ -29,6 +44,10 @@ def routes() -> list[web.RouteDef]:
 
 async def _page(_request: web.Request) -> web.Response:
     return web.Response(text=_html(), content_type="text/html")
+
+
+async def _css(_request: web.Request) -> web.Response:
+    return web.Response(text=CSS, content_type="text/css")
 
 
 async def _openapi(_request: web.Request) -> web.Response:
@@ -66,7 +85,7 @@ def html_page(description: Json) -> str:
 <title>{escape(info["title"])}: HTTP API</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="/static/style.css">
-<link rel="stylesheet" href="/static/docs.css">
+<link rel="stylesheet" href="{CSS_PATH}">
 <header><h1>{escape(info["title"])} {escape(info["version"])}: HTTP API</h1></header>
 <main class="docs">
 <p>{_text(info["description"])}</p>
