@@ -8,6 +8,7 @@ import typer
 from realtime_tts import __version__
 from realtime_tts.cli.keys import key
 from realtime_tts.cli.options import MODEL_SETTINGS, with_settings
+from realtime_tts.cli.replica import replica
 from realtime_tts.cli.say import get_json, say
 from realtime_tts.cli.serve import serve
 from realtime_tts.cli.terminal import print_status
@@ -24,6 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(serve)
+app.command()(replica)
 app.command()(say)
 
 
@@ -47,10 +49,10 @@ def voices(
         ]
     else:
         from realtime_tts.cli.configured_models import configured_models  # imports numpy; `--help` need not
-        from realtime_tts.cli.voice_aliases import check_all_used, with_aliases
+        from realtime_tts.cli.voice_aliases import check_all_used, info_with_aliases
 
         configured = resolved.config.http.voice_aliases
-        infos = [with_aliases(m.info(), m.name, configured) for m in configured_models(resolved.config.model)]
+        infos = [info_with_aliases(m.info(), m.name, configured) for m in configured_models(resolved.config.model)]
         check_all_used(configured, infos)
         rows = [(each.name, each.language, each.name == info.default_voice) for info in infos for each in info.voices]
         aliases = [alias for info in infos for alias in info.voice_aliases.items() if alias[0] not in info.voice_names]

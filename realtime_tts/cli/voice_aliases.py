@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from realtime_tts.config.load import InvalidSetting
-from realtime_tts.engine.api import ModelInfo
+from realtime_tts.engine.api import EngineHandle, ModelInfo
 from realtime_tts.errors import RealtimeTTSError
 
 SETTING = "http.voice_aliases"
 
 
-def with_aliases(info: ModelInfo, model: str, configured: Mapping[str, str]) -> ModelInfo:
+def info_with_aliases(info: ModelInfo, model: str, configured: Mapping[str, str]) -> ModelInfo:
     """`info` with the configured aliases, which replace its own: MODEL.ALIAS, and ALIAS if it has the voice.
 
     Raises `InvalidSetting` for an alias of this model whose voice the model does not have.
@@ -23,6 +23,19 @@ def with_aliases(info: ModelInfo, model: str, configured: Mapping[str, str]) -> 
         if owner == model or (not owner and _has(info, voice)):
             aliases[alias] = voice
     return replace(info, voice_aliases=aliases)
+
+
+def with_aliases(engine: EngineHandle, model: str, configured: Mapping[str, str]) -> EngineHandle:
+    """The engine as this server's clients see it.  In another process or on another machine it has only its own."""
+    info = info_with_aliases(engine.info, model, configured)
+    return engine if info == engine.info else _AliasedEngine(engine, info)
+
+
+class _AliasedEngine:
+    def __init__(self, engine: EngineHandle, info: ModelInfo) -> None:
+        self.info = info
+        self.send = engine.send
+        self.status = engine.status
 
 
 def check_all_used(configured: Mapping[str, str], infos: Iterable[ModelInfo]) -> None:
