@@ -6,6 +6,7 @@ Rendered here, without a script: a renderer from npm would be larger than the wh
 from collections.abc import Iterator, Sequence
 from functools import cache
 from html import escape
+from importlib import resources
 from typing import Any
 
 import msgspec
@@ -17,20 +18,6 @@ from realtime_tts.frontends.openai.openapi import openapi
 Json = dict[str, Any]
 
 DOCS_PATH, CSS_PATH, OPENAPI_PATH, ASYNCAPI_PATH = "/docs", "/docs.css", "/openapi.json", "/asyncapi.json"
-
-CSS = """
-.docs { display: block; max-width: 60rem; }
-.docs section { margin-block: 1.5rem; }
-.docs h2 { margin-top: 2rem; font-size: 1.125rem; }
-.docs h3 { margin-top: 1rem; font-size: 1rem; }
-.docs p { margin-block: .5rem; }
-.docs table { width: 100%; border-collapse: collapse; font-size: .875rem; }
-.docs th, .docs td { padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line); }
-.docs th, .docs td { text-align: left; vertical-align: top; }
-.docs code { font-family: var(--mono); }
-.docs a { color: var(--accent-strong); }
-"""
-"""In addition to the demo page's."""
 
 
 def routes() -> list[web.RouteDef]:
@@ -47,7 +34,7 @@ async def _page(_request: web.Request) -> web.Response:
 
 
 async def _css(_request: web.Request) -> web.Response:
-    return web.Response(text=CSS, content_type="text/css")
+    return web.Response(text=_css_text(), content_type="text/css")
 
 
 async def _openapi(_request: web.Request) -> web.Response:
@@ -59,6 +46,11 @@ async def _asyncapi(_request: web.Request) -> web.Response:
 
 
 # Milliseconds each, in which no session would be served: made once.
+
+
+@cache
+def _css_text() -> str:
+    return (resources.files("realtime_tts.server") / "docs.css").read_text("utf-8")
 
 
 @cache
