@@ -140,6 +140,14 @@ def test_a_public_address_needs_keys_or_an_explicit_flag(command: Command, tmp_p
     assert "WARNING" not in result.errors
 
 
+def test_a_server_for_all_web_pages_starts_with_a_warning(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for origins, words in (('["*"]', "WARNING: any web page"), ("null", "WARNING: any HTML file"), ("", "")):
+        monkeypatch.setenv("REALTIME_TTS_SERVER_ORIGINS", origins)
+        result = command("serve", "--model", "nope")
+        assert words in result.errors, origins
+        assert ("WARNING" in result.errors) is bool(words), origins
+
+
 def test_unused_variables_are_listed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REALTIME_TTS_SERVICE_HOST", "10.0.0.1")
     assert "Not used: REALTIME_TTS_SERVICE_HOST" in command("serve", "--model", "nope").errors

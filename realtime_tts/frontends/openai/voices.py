@@ -1,7 +1,7 @@
 """Voices over HTTP: the list, and upload and removal of recordings for models that clone voices."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -20,6 +20,14 @@ from realtime_tts.errors import (
     VoiceNotFound,
 )
 from realtime_tts.frontends.engines import Engines
+from realtime_tts.frontends.openai.messages import (
+    AllVoices,
+    DeletedVoice,
+    UploadedVoice,
+    VoiceEntry,
+    VoiceListing,
+    json_response,
+)
 from realtime_tts.frontends.openai.request_body import READ_BYTES, deadline
 from realtime_tts.frontends.openai.speech import Fields
 from realtime_tts.session.settings import VOICE_SCHEME
@@ -27,7 +35,6 @@ from realtime_tts.text.languages import UNDETERMINED
 from realtime_tts.text.unicode import printable
 from realtime_tts.voices.store import StoredVoice, VoiceStore
 
-MAX_LISTED_VOICES = 60
 MAX_FORM_PARTS = 16
 MAX_FORM_TEXT_BYTES = 16 * 1024
 MAX_FORM_HEADERS = 8
@@ -48,7 +55,6 @@ class VoicesApi:
         self,
         engines: Engines,
         store: VoiceStore | None,
-        aliases: Mapping[str, str],
         *,
         max_uploads: int,
         body_timeout_s: float,
@@ -56,44 +62,68 @@ class VoicesApi:
         """`max_uploads`: at once, since each may hold a recording in memory."""
         self._engines = engines
         self._store = store
-        self._aliases = dict(aliases)
         self._max_uploads = max_uploads
         self._body_timeout_s = body_timeout_s
         self._uploads = 0
 
     def config_of(self, info: ModelInfo, name: str) -> Fields:
-        """The fields of `session.config` that select a voice.  Raises `UnknownVoice`, which lists the voices."""
-        name = self._aliases.get(name, name)
-        if name in info.voice_names:
-            return {"voice": name}
-        store = self._store if clones(info) else None
+        """The fields of `session.config` that select a voice.  Raises `UnknownVoice` or `InvalidConfig`."""
+        name = info.unaliased(name)
+        store = self._store if info.clones_voices and name not in info.voice_names else None
         if store is not None and (uploaded := store.find(name)) is not None:
             config: Fields = {"ref_audio": f"{VOICE_SCHEME}{uploaded.name}"}
             return config if uploaded.ref_text else config | {"x_vector_only_mode": True}
-        names = [*info.voice_names, *(voice.name for voice in self._uploaded(info)), *self._aliases]
-        more = "" if len(names) <= MAX_LISTED_VOICES else f" and {len(names) - MAX_LISTED_VOICES} more"
-        listed = ", ".join(names[:MAX_LISTED_VOICES])
-        raise UnknownVoice(f"there is no {printable(name[:80])!r}; there are {listed}{more}", param="voice")
+        # Where a voice has no effect, the session reports it as ignored: OpenAI's clients always send one.
+        return {"voice": info.find_voice(name) if info.selects_voices else name}
 
     # -- Handlers ------------------------------------------------------------------------------------------------------
 
     async def list(self, request: web.Request) -> web.Response:
         """The voices of the default model, or of `?model=NAME`; `models` has those of all."""
-        listing = self._listing(self._engines.named_by_url(request.query))
-        models = [self._listing(name) for name in self._engines]
-        return web.json_response({**listing, "aliases": self._aliases, "models": models})
+        chosen = self._listing(self._engines.named_by_url(request.query))
+        models = tuple(self._listing(name) for name in self._engines)
+        return json_response(
+            AllVoices(
+                model=chosen.model,
+                default=chosen.default,
+                voices=chosen.voices,
+                aliases=chosen.aliases,
+                models=models,
+            )
+        )
 
-    def _listing(self, name: str) -> Fields:
+    def _listing(self, name: str) -> VoiceListing:
         info = self._engines[name].info
-        own = [{"name": voice.name, "language": voice.language, "uploaded": False} for voice in info.voices]
+        own = [
+            VoiceEntry(id=voice.name, name=voice.name, language=voice.language, uploaded=False) for voice in info.voices
+        ]
         uploaded = [
-            {"name": voice.name, "language": UNDETERMINED, "uploaded": True, **_upload_fields(voice)}
+            VoiceEntry(
+                id=voice.name,
+                name=voice.name,
+                language=UNDETERMINED,
+                uploaded=True,
+                created_at=int(voice.created_at),
+                duration_s=round(voice.duration_s, 3),
+            )
             for voice in self._uploaded(info)
         ]
-        return {"model": name, "default": info.default_voice, "voices": own + uploaded}
+        aliases = {alias: voice for alias, voice in info.voice_aliases.items() if alias not in info.voice_names}
+        named = [
+            # In the same list: clients offer what it has, and users look for the names that they know.
+            VoiceEntry(
+                id=alias,
+                name=alias,
+                language=info.language_of(voice) or UNDETERMINED,
+                uploaded=False,
+                alias_of=voice,
+            )
+            for alias, voice in aliases.items()
+        ]
+        return VoiceListing(model=name, default=info.default_voice, voices=(*own, *uploaded, *named), aliases=aliases)
 
     def _uploaded(self, info: ModelInfo) -> tuple[StoredVoice, ...]:
-        return self._store.voices() if self._store is not None and clones(info) else ()
+        return self._store.voices() if self._store is not None and info.clones_voices else ()
 
     async def add(self, request: web.Request) -> web.Response:
         store = self._usable_store()
@@ -115,8 +145,13 @@ class VoicesApi:
             )
         finally:
             self._uploads -= 1
-        body = {"id": voice.name, "object": "audio.voice", "name": voice.name, "type": "audio_sample"}
-        return web.json_response(body | _upload_fields(voice), status=201)
+        body = UploadedVoice(
+            id=voice.name,
+            name=voice.name,
+            created_at=int(voice.created_at),
+            duration_s=round(voice.duration_s, 3),
+        )
+        return json_response(body, status=201)
 
     async def remove(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
@@ -126,26 +161,18 @@ class VoicesApi:
             await asyncio.to_thread(self._usable_store().remove, name)
         except UnknownVoice as error:
             raise VoiceNotFound(error.message) from None
-        return web.json_response({"id": name, "object": "audio.voice.deleted", "deleted": True})
+        return json_response(DeletedVoice(id=name, deleted=True))
 
     @property
     def accepts_uploads(self) -> bool:
-        return self._store is not None and any(clones(engine.info) for engine in self._engines.values())
+        return self._store is not None and any(engine.info.clones_voices for engine in self._engines.values())
 
     def _usable_store(self) -> VoiceStore:
-        if not any(clones(engine.info) for engine in self._engines.values()):
+        if not any(engine.info.clones_voices for engine in self._engines.values()):
             raise InvalidConfig(f"{', '.join(self._engines)} cannot clone voices, so this server accepts none")
         if self._store is None:
             raise InvalidConfig("this server has no folder for voices (http.voices_dir), so it accepts none")
         return self._store
-
-
-def clones(info: ModelInfo) -> bool:
-    return "ref_audio" in info.fields
-
-
-def _upload_fields(voice: StoredVoice) -> Fields:
-    return {"created_at": int(voice.created_at), "duration_s": round(voice.duration_s, 3)}
 
 
 async def _to_the_end(work: Awaitable[T]) -> T:

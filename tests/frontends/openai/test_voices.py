@@ -28,7 +28,9 @@ from tests.frontends.openai.harness import serving
 from tests.serving import first_response, status_of
 
 PATH = "/v1/audio/voices"
-TONE_VOICES = [{"name": voice.name, "language": voice.language, "uploaded": False} for voice in tone.VOICES]
+TONE_VOICES = [
+    {"id": voice.name, "name": voice.name, "language": voice.language, "uploaded": False} for voice in tone.VOICES
+]
 
 
 def cloning_model() -> Model:
@@ -58,14 +60,19 @@ def form(audio: bytes | None = None, **texts: str) -> aiohttp.FormData:
 
 async def test_voices_are_listed_for_the_default_model_for_a_named_one_and_for_all() -> None:
     other = tone.build()
-    other = replace(other, info=replace(other.info, name="second", voices=other.info.voices[1:], default_voice=None))
+    other = replace(
+        other,
+        info=replace(other.info, name="second", voices=other.info.voices[1:], default_voice=None, voice_aliases={}),
+    )
     engine = EngineThread(other, MonotonicClock())
     engine.start()
     try:
         async with serving(other_engines={"second": engine}, aliases={"nova": "tone_high"}) as served:
-            first = {"model": "tone", "default": "tone_low", "voices": TONE_VOICES}
-            second = {"model": "second", "default": None, "voices": TONE_VOICES[1:]}
-            common = {"aliases": {"nova": "tone_high"}, "models": [first, second]}
+            nova = {"id": "nova", "name": "nova", "language": "en-US", "uploaded": False, "alias_of": "tone_high"}
+            aliases = {"nova": "tone_high"}
+            first = {"model": "tone", "default": "tone_low", "voices": [*TONE_VOICES, nova], "aliases": aliases}
+            second: dict[str, Any] = {"model": "second", "default": None, "voices": TONE_VOICES[1:], "aliases": {}}
+            common = {"models": [first, second]}
             for query, expected in (("", first), ("?model=tone", first), ("?model=second", second)):
                 assert await served.get(PATH + query) == {**expected, **common}, query
             async with served.http.get(f"{served.url}{PATH}?model=third") as response:
