@@ -57,6 +57,8 @@ class ModelInfo:
     priority.  Where recordings are cloned, an alias may stand for an uploaded voice."""
     mixes_voices: bool = False
     """Whether it speaks with mixes of its voices: a request's voice may be `af_bella(2)+af_sky(1)`."""
+    resumes_from_codes: bool = False
+    """Whether it continues a lost sentence from the codes that it had made (`Resume.codes`), and makes only the rest."""
     silent_frames: int = 0
     """The number of leading frames that may be silence, because the model was trained to begin with it: those that are
     silent are not played."""
@@ -158,6 +160,10 @@ class Resume:
     words_received: int
     lead_s: float
     """Seconds of audio that the listener has left to play."""
+    last_sample: float = 0.0
+    """Of the audio that was received: what follows is faded from there, over `ModelInfo.resume_fade_s`."""
+    codes: bytes = b""
+    """All that `CodesReady` has had of this request.  Empty: its frames are made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +199,8 @@ class SynthesisRequest:
     reference: Reference | None = None
     speaker_embedding: tuple[float, ...] | None = None
     resume: Resume | None = None
+    wants_codes: bool = False
+    """Whether `CodesReady` is sent for it: with them another engine can continue it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +312,16 @@ class WordsReady:
 
 
 @dataclass(frozen=True, slots=True)
+class CodesReady:
+    """The next codec frames of a request, in a form that only its model reads.  They precede their audio."""
+
+    request_id: str
+    offset: int
+    """Bytes of its codes that came before these."""
+    codes: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class TextReady:
     """The next text of a request that a Thinker answers, in order; it precedes its audio."""
 
@@ -322,7 +340,7 @@ class RequestFinished:
     error: RealtimeTTSError | None = None
 
 
-EngineEvent: TypeAlias = AudioReady | WordsReady | TextReady | RequestFinished
+EngineEvent: TypeAlias = AudioReady | WordsReady | CodesReady | TextReady | RequestFinished
 EventSink: TypeAlias = Callable[[EngineEvent], None]
 
 

@@ -13,6 +13,7 @@ from realtime_tts.engine.api import (
     AudioReady,
     AudioSent,
     Cancel,
+    CodesReady,
     EndStream,
     EngineCommand,
     EngineStatus,
@@ -67,6 +68,7 @@ def test_every_message_comes_back_equal() -> None:
         wire.Status(EngineStatus(True, "ready", 3, 1, 16, tone.build(thinker=True).costs)),
         WordsReady("r", (Word(0, 5, 0.0, 0.5),)),
         TextReady("r", "text"),
+        CodesReady("r", 96, b"\x01\x00"),
         RequestFinished("r", FinishReason.COMPLETE, metrics),
     ]
     assert wire.decode_messages(wire.encode(messages)) == messages

@@ -1,6 +1,5 @@
 """Admission: how many listeners can be kept continuous at the measured costs, and whether one more may wait."""
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -89,6 +89,7 @@ def info(*, reads_ahead: bool = False, thinker: bool = False) -> ModelInfo:
         fields=frozenset({"speed"} if thinker else {"speed", "word_timestamps"}),
         reads_ahead=reads_ahead,
         resume_fade_s=0.0,
+        resumes_from_codes=not thinker,  # the Talker reads its text from the Thinker, which starts from the beginning
     )
 
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from realtime_tts.engine.models.tone.waveform import FrameMaker, answer, decode, frame_count, loudness_of, words
-from realtime_tts.engine.stage import Payload, StageInput, StageOutput, host_array
+from realtime_tts.engine.models.tone.waveform import FrameMaker, Frames, answer, decode, frame_count, loudness_of, words
+from realtime_tts.engine.stage import Payload, StageInput, StageOutput, host_array, unpack_codes
 
+_NO_FRAMES = np.empty((0, 3), np.int64)
 TOKEN_CHARACTERS = 4
 """Characters that the Thinker writes in a step: about a token of a language model."""
 
@@ -100,12 +101,25 @@ class Talker:
             row = self.slots[request.request_id] = _Row(FrameMaker(request.voice, request.speed))
         complete = self._read(row, given)
         if not complete and row.frames.needs_text(row.text):
-            return StageOutput(np.empty((0, 3), np.int64), starved=True)
+            return StageOutput(_NO_FRAMES, starved=True)
+        resumed = self._resume(row, given) if row.frames.done == 0 else _NO_FRAMES
         new_words = words(request) if complete and not row.words_given and not self._after_thinker else ()
         row.words_given |= complete
-        frame = row.frames.next(row.text)
-        finished = complete and row.frames.done == frame_count(row.text, request.speed)
-        return StageOutput(frame, finished=finished, words=new_words)
+        count = frame_count(row.text, request.speed)
+        frames = resumed
+        if not complete or row.frames.done < count:
+            frames = np.concatenate([resumed, row.frames.next(row.text)])
+        finished = complete and row.frames.done == count
+        return StageOutput(frames, finished=finished, words=new_words, resumed_rows=len(resumed))
+
+    def _resume(self, row: _Row, given: StageInput) -> Frames:
+        """Continues behind the codes of a lost engine, which are read with the prompt."""
+        if self._after_thinker or given.request.resume is None:
+            return _NO_FRAMES
+        frames = unpack_codes(given.request.resume.codes, _NO_FRAMES.shape[1])
+        for _ in frames:
+            row.frames.next(row.text)
+        return frames
 
     def _read(self, row: _Row, given: StageInput) -> bool:
         """Takes in the new text; returns whether it is complete."""
