@@ -58,7 +58,7 @@ class ModelInfo:
     mixes_voices: bool = False
     """Whether it speaks with mixes of its voices: a request's voice may be `af_bella(2)+af_sky(1)`."""
     resumes_from_codes: bool = False
-    """Whether it continues a lost sentence from the codes that it had made (`Resume.codes`), and makes only the rest."""
+    """Whether it continues a lost sentence from the codes that were made (`Resume.codes`), and makes only the rest."""
     silent_frames: int = 0
     """The number of leading frames that may be silence, because the model was trained to begin with it: those that are
     silent are not played."""

@@ -30,10 +30,10 @@ def build(
     """Loads the voice and speaks a warm-up sentence, so that the first request is as fast as the others.
 
     `threads` is the number of cores that one computation may use (default: up to 4), `lanes` the number of computations
-    at once, each of other requests (default: as many as the cores of this machine have room for).  `model_dir` contains other weights of the
-    same layout as `model.onnx`.  `cache_dir` keeps the prepared model (default: the user's cache).  `rewrite=False` runs
-    the exported graph without our passes, a whole sentence at a time: slower, and without word timestamps.  `progress`
-    receives a line of text before each slow step.  Raises ModelNotUsable.
+    at once, each of other requests (default: as many as this machine has cores for).  `model_dir` contains other
+    weights of the same layout as `model.onnx`.  `cache_dir` keeps the prepared model (default: the user's cache).
+    `rewrite=False` runs the exported graph without our passes, a whole sentence at a time: slower, and without word
+    timestamps.  `progress` receives a line of text before each slow step.  Raises ModelNotUsable.
     """
     from realtime_tts.engine.models.kokoro import loading  # imports onnxruntime
 
