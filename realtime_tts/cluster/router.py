@@ -211,7 +211,7 @@ class ReplicatedEngine:
         if "seed" not in self.info.fields or request.sampling.seed is not None:
             return request
         seed = int(np.random.default_rng().integers(2**31))
-        return replace(request, sampling=replace(request.sampling, seed=seed))
+        return replace(request, sampling=replace(request.sampling, seed=seed, seed_is_drawn=True))
 
     def _submit(self, request: _Request) -> None:
         stream_id = request.request.stream_id

@@ -127,6 +127,8 @@ class Sampling:
 
     seed: int | None = None
     """The same seed, text and voice give the same audio, independent of other requests."""
+    seed_is_drawn: bool = False
+    """Whether the server has drawn it: speech that ends too early may then be made with another one."""
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
