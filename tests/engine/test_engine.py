@@ -491,6 +491,18 @@ def test_a_resumed_request_repeats_no_sample_and_makes_only_frames_without_codes
         assert slots(model) == 0
 
 
+def test_a_resumed_request_whose_text_has_all_become_codes_waits_for_more_text() -> None:
+    asked = resumed(20, 32)
+    engine, events = make_engine(tone.build())
+    engine.handle(Submit(dataclasses.replace(asked, text="x" * 40, text_complete=False)))
+    run_to_end(engine)
+    assert not ends_of(events, "r0")
+    engine.handle(Extend("r0", "x" * 40, complete=True))
+    run_to_end(engine)
+    found = np.concatenate(samples_of(events, "r0"))
+    assert np.array_equal(found, tone.render(asked)[20 * tone.SAMPLES_PER_FRAME :])
+
+
 def test_what_is_repeated_is_decoded_in_as_few_chunks_as_possible() -> None:
     for coded_frames in (0, 40):
         engine, _events, executor = make_held_engine(tone.build())

@@ -106,11 +106,11 @@ class Talker:
         new_words = words(request) if complete and not row.words_given and not self._after_thinker else ()
         row.words_given |= complete
         count = frame_count(row.text, request.speed)
-        frames = resumed
-        if not complete or row.frames.done < count:
-            frames = np.concatenate([resumed, row.frames.next(row.text)])
+        has_more = row.frames.done < count if complete else not row.frames.needs_text(row.text)
+        frames = np.concatenate([resumed, row.frames.next(row.text)]) if has_more else resumed
         finished = complete and row.frames.done == count
-        return StageOutput(frames, finished=finished, words=new_words, resumed_rows=len(resumed))
+        starved = not complete and not has_more
+        return StageOutput(frames, finished, starved=starved, words=new_words, resumed_rows=len(resumed))
 
     def _resume(self, row: _Row, given: StageInput) -> Frames:
         """Continues behind the codes of a lost engine, which are read with the prompt."""
