@@ -138,13 +138,11 @@ class WebSocket:
 
     __slots__ = (
         *("_close_sent", "_connection", "_counted_frames", "_ended", "_error", "_excess_frames", "_fragments"),
-        *("_headers", "_is_binary", "_is_paused", "_messages", "_parser", "_ping_timer", "_received", "_request"),
+        *("_is_binary", "_is_paused", "_messages", "_parser", "_ping_timer", "_received", "_request"),
         *("_transport", "_unanswered_ping", "_unread", "_unreadable", "_writer"),
     )
 
     def __init__(self, request: web.BaseRequest, max_message_bytes: int) -> None:
-        """Raises an error with an HTTP status if the request is not a handshake."""
-        self._headers = upgrade_headers(request)
         self._request = request
         self._connection = request.protocol
         self._parser = Protocol(SERVER, state=OPEN, max_size=max_message_bytes, logger=_LOG)
@@ -171,15 +169,17 @@ class WebSocket:
         self._ping_timer: asyncio.TimerHandle | None = None
 
     async def accept(self) -> web.StreamResponse:
-        """Answers 101.  Raises `ConnectionResetError` if the client has disconnected."""
-        response = Upgrade(self._headers)
+        """Answers 101.  Raises an error with an HTTP status if the request is not a handshake.
+
+        Raises `ConnectionResetError` if the client has disconnected.
+        """
+        response = Upgrade(upgrade_headers(self._request))
         transport = self._request.transport
         writer = await response.prepare(self._request)
         if transport is None or writer is None:
             raise ConnectionResetError("the client has disconnected")
         self._transport, self._writer = transport, writer
         response.headers.clear()  # sent; they take 1 KiB
-        self._headers.clear()
         detect_lost_peer(transport)
         self._connection.set_parser(self)  # type: ignore[arg-type]  # in place of aiohttp's own
         self._connection.keep_alive(False)
