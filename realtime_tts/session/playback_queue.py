@@ -93,6 +93,8 @@ class PlaybackQueue:
                 utterance.passed_on += 1
                 state.end(outbox)
                 outbox.add(DoneOf(state))
+                outbox.extend(utterance.segments_done())
+            outbox.extend(utterance.segments_done())  # of a commit without sentences
             if not utterance.complete:
                 return
             self.utterances.pop(0)

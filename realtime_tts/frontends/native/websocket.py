@@ -31,8 +31,7 @@ from realtime_tts.errors import (
     RealtimeTTSError,
     UnsupportedWebSocketVersion,
 )
-from realtime_tts.frontends.native.decode import decode
-from realtime_tts.frontends.native.encode import NativeEncoder
+from realtime_tts.frontends.dialects import ClientDialect
 from realtime_tts.frontends.native.messages import PROTOCOL
 from realtime_tts.session.events import SessionEvent
 from realtime_tts.session.frontend import Frame
@@ -404,17 +403,16 @@ class NativeFrontEnd:
 
     def __init__(self, websocket: WebSocket, session_id: str, max_message_bytes: int) -> None:
         self._websocket = websocket
-        self._max_message_bytes = max_message_bytes
-        self._encoder = NativeEncoder(session_id)
+        self._dialect = ClientDialect(session_id, max_message_bytes)
 
     async def receive(self) -> Iterable[SessionInput] | None:
         message = await self._websocket.receive()
         if message is None:
             return None
-        return (decode(message.data, is_binary=message.is_binary, max_message_bytes=self._max_message_bytes),)
+        return self._dialect.decode(message.data, is_binary=message.is_binary)
 
     def encode(self, event: SessionEvent) -> Iterable[Frame]:
-        return self._encoder.encode(event)
+        return self._dialect.encode(event)
 
     def send(self, frame: Frame) -> Coroutine[Any, Any, None] | None:
         return self._websocket.send(frame.data, is_binary=frame.is_binary)
