@@ -248,15 +248,15 @@ ALLOWED = (
     Allowed("fragments in segments", tuple(in_fragments(HELLO, 1)[at : at + 50] for at in range(0, 800, 50))),
     Allowed("an empty first fragment", (frame(TEXT, fin=False) + frame(CONT, HELLO),)),
     Allowed("an empty last fragment", (frame(TEXT, HELLO, fin=False) + frame(CONT),)),
-    Allowed(
-        "empty fragments between", (frame(TEXT, HELLO, fin=False) + frame(CONT, fin=False) * 20 + frame(CONT),)
-    ),
+    Allowed("empty fragments between", (frame(TEXT, HELLO, fin=False) + frame(CONT, fin=False) * 20 + frame(CONT),)),
     Allowed("pings between fragments", (in_fragments(HELLO, 20, frame(PING, b"p")),), pongs=(b"p",) * 2),
     Allowed("an empty ping", (frame(PING),), pongs=(b"",)),
     Allowed("a ping of 125 bytes", (frame(PING, b"x" * 125),), pongs=(b"x" * 125,)),
     Allowed("a ping of bytes that are not UTF-8", (frame(PING, b"\xff\xfe\x00"),), pongs=(b"\xff\xfe\x00",)),
     Allowed("a ping byte by byte", one_by_one(frame(PING, b"slow")), pongs=(b"slow",)),
-    Allowed("pings in order", (b"".join(frame(PING, b"%d" % n) for n in range(10)),), tuple(b"%d" % n for n in range(10))),
+    Allowed(
+        "pings in order", (b"".join(frame(PING, b"%d" % n) for n in range(10)),), tuple(b"%d" % n for n in range(10))
+    ),
     Allowed("an unsolicited pong", (frame(PONG, b"unasked"),)),
     Allowed("an empty pong", (frame(PONG),)),
     Allowed("a binary message", (frame(TEXT, CONFIG) + frame(BINARY, b"\0\1"),), errors=("unexpected_message",)),
