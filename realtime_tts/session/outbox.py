@@ -69,10 +69,6 @@ class Outbox:
     def unsent_samples(self) -> int:
         return sum(len(each.samples) for each in self._waiting if isinstance(each, AudioChunk))
 
-    @property
-    def next_is_audio(self) -> bool:
-        return bool(self._waiting) and isinstance(self._waiting[0], AudioChunk)
-
     def add(self, outgoing: Outgoing) -> None:
         self._waiting.append(outgoing)
         if not isinstance(outgoing, AudioChunk):
@@ -85,6 +81,13 @@ class Outbox:
     def clear(self) -> None:
         self._waiting.clear()
         self.waiting_bytes = 0
+
+    def next_audio(self) -> AudioChunk | None:
+        """The next event, if it is audio.  There are many: this is the shortest way to one."""
+        if self._waiting and isinstance(audio := self._waiting[0], AudioChunk):
+            del self._waiting[0]
+            return audio
+        return None
 
     def next(self) -> SessionEvent | None:
         """The next event; from here on it counts as sent."""

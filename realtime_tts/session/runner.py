@@ -185,9 +185,7 @@ class SessionRunner:
         If the client has to be waited for, the writer task takes over.
         """
         session, front_end = self._session, self._front_end
-        while not self._is_writing and session.next_is_audio:
-            event = session.next()
-            assert event is not None
+        while not self._is_writing and (event := session.next_audio()) is not None:
             frames = iter(front_end.encode(event))
             for frame in frames:
                 sending = front_end.send(frame)

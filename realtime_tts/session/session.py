@@ -171,9 +171,9 @@ class Session:
         """Discards the waiting events, so that a client that does not read receives the error at once."""
         self._outbox.clear()
 
-    @property
-    def next_is_audio(self) -> bool:
-        return self._outbox.next_is_audio
+    def next_audio(self) -> AudioChunk | None:
+        """The next event, if it is audio."""
+        return self._outbox.next_audio()
 
     def next(self) -> SessionEvent | None:
         """The next event to send; from here on it counts as sent."""
