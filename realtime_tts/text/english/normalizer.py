@@ -61,7 +61,7 @@ RULES: tuple[Rule, ...] = (
 """In order: each rule sees what the rules before it left."""
 
 
-def normalize(text: AlignedText) -> AlignedText:
+def normalize(text: AlignedText, language: str = "en-US") -> AlignedText:
     """The words to pronounce, "" if there are none, each aligned with the text that it replaces.
 
     Never raises; the time is proportional to the length of the text.  Text that no rule matches is unchanged; letters
