@@ -154,6 +154,9 @@ class Sentence:
         word = self._words[at] if 0 <= at < len(self._words) else ""
         return word if word[:1].isalpha() else ""
 
+    def _mark(self, at: int) -> str:
+        return self._words[at] if 0 <= at < len(self._words) else ""
+
     def _left(self, at: int) -> int:
         """The word before `at` that decides: adverbs in between do not."""
         at -= 1
@@ -190,7 +193,12 @@ class Sentence:
     # -- Rules ---------------------------------------------------------------------------------------------------------
 
     def _classify(self, at: int) -> WordClass:
-        match self._words[at]:
+        word = self._words[at]
+        if "-" in (self._mark(at - 1), self._mark(at + 1)):  # well-read, live-action
+            return WordClass.PARTICIPLE if word == "read" and self._mark(at - 1) == "-" else WordClass.ADJECTIVE
+        match word:
+            case "live" if self._word(at - 1) == "long" and self._word(at + 1) in _OPENERS:
+                return WordClass.VERB  # long live the king
             case "read" | "reread":
                 return self._tense(at)
             case "used":
@@ -259,12 +267,19 @@ class Sentence:
         if self._is_plural(left) and not third_person:
             if complement or (self._is_open(right) and word not in _NEVER_NOUNS):
                 return WordClass.VERB
-            return WordClass.VERB if word in ("live", "separate") else self._noun(word)
+            if word in ("live", "separate") or (not self._is_open(right) and self._is_only_verb(at, before)):
+                return WordClass.VERB
+            return self._noun(word)
         if third_person and (right in _OPENERS or (word == "lives" and (complement or right in ("here", "there", "alone")))):
             return WordClass.VERB
         if right in _OPENERS and before in _CAUSING:
             return WordClass.VERB
         return self._noun(word)
+
+    def _is_only_verb(self, at: int, before: str) -> bool:
+        """ "Metals contract when cold": a subject at the beginning, and nothing else that could be the verb."""
+        others = self._words[:at] + self._words[at + 1 :]
+        return (not before or before in _DETERMINERS) and not (_BE | _HAVE | _MODALS | _COMMON_VERBS).intersection(others)
 
     def _noun(self, word: str) -> WordClass:
         return WordClass.OTHER if word in _NEVER_NOUNS else WordClass.NOUN
