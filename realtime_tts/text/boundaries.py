@@ -1,7 +1,7 @@
 """Sentence boundaries of a whole text: those of `sentencex`, corrected.
 
 `sentencex` knows the languages, each with its own list of abbreviations: initials, quotes, which mark ends a sentence.
-For English two lists of the text normaliser (`english/abbreviations.py`) correct it, so that both read an abbreviation
+For English three lists of the text normaliser (`english/abbreviations.py`) correct it, so that both read an abbreviation
 alike.
 """
 
@@ -10,7 +10,7 @@ from itertools import accumulate, groupby
 
 import sentencex
 
-from realtime_tts.text.english.abbreviations import ALSO_WORDS, NEVER_LAST
+from realtime_tts.text.english.abbreviations import ALSO_WORDS, NEVER_LAST, SELDOM_LAST, UNITS_WITH_POINT
 from realtime_tts.text.rules import any_of
 from realtime_tts.text.unicode import SURROGATE
 
@@ -43,13 +43,15 @@ _SAME_LENGTH = [any_of(words) for _, words in groupby(sorted(ALSO_WORDS, key=len
 _AFTER_PLAIN_WORD = "|".join(rf"(?<=(?<![\w.])(?:{words})\.)" for words in _SAME_LENGTH)
 _PLAIN_WORD_STOP = re.compile(rf"\.(?:{_AFTER_PLAIN_WORD})(?=\s+[\"'“‘(]?[A-Z])(?!\s+\w*\d)")
 
-_ITEM_NUMBER = r"^\s*\(?(?:\d{1,3}|[A-Za-z])[.)]\s*$"
+_ITEM_NUMBER = r"(?:^|:)\s*\(?(?:\d{1,3}|[A-Za-z])[.)]\s*$"
 _INITIAL = r"(?<!\w)(?:MM|[A-ZÀ-ÖØ-ÞΑ-ΩА-ЯЁ])\.\s*$"  # "M. Dupont"; for English sentencex knows initials
 _ORDINAL = r"(?<![\w.,])\d{1,2}\.\s*$"
 _ORDINAL_LANGUAGES = frozenset(
     ("bs", "cs", "da", "de", "et", "fi", "hr", "hu", "is", "lv", "nb", "nn", "no", "pl", "sk", "sl", "sr", "tr")
 )
 _NEVER_LAST = re.compile(rf"(?<![\w.])(?:{any_of(NEVER_LAST)})$")
+_SELDOM_LAST = re.compile(rf"(?<![\w.])(?:{any_of(SELDOM_LAST)})$|\d ?(?:{any_of(UNITS_WITH_POINT)})$")
+_GOES_ON = re.compile(r"\s*[a-z0-9(]")
 
 # sentencex treats these as closers before their partner was received: "Non ? « Oui", "five o'clock. 'Tis late".
 _OPENER = re.compile(r"(?<=\s)(?:[«‹„“‘(\[{¿¡]\s*|['\"])$")
@@ -98,9 +100,13 @@ class SentenceBoundaries:
             last_words = window[max(0, end - _LOOK_BACK_CHARS) : end].rstrip()
             if last_words.endswith(NEVER_LAST) and _NEVER_LAST.search(last_words):
                 return True
-        # Nothing between mark and word: "Node.JS", "?name=X".
+            if last_words[-1:] == "." and _SELDOM_LAST.search(last_words) and _GOES_ON.match(window, end):
+                return True
+            if last_words.endswith("!") and last_words[-2:-1].isdigit() and window[end:].lstrip()[:1] in "=+*/<>^":
+                return True
+        # Nothing between mark and word: "Node.JS", "?name=X", "./run.sh".
         before, after = window[end - 1], window[end]
-        return (before == "．" or (before.isascii() and not before.isspace())) and (after.isalnum() or after == "_")
+        return (before == "．" or (before.isascii() and not before.isspace())) and (after.isalnum() or after in "_/")
 
 
 def _not_an_end(language: str) -> re.Pattern[str]:

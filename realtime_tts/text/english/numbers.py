@@ -2,7 +2,7 @@
 
 import re
 
-from realtime_tts.text.rules import Rule, rule
+from realtime_tts.text.rules import Rule, any_of, rule
 
 _SMALL = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
@@ -32,7 +32,8 @@ _DECADES = {
     "9": "nineties",
 }
 
-_ROMAN = {"I": 1, "V": 5, "X": 10}
+_ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_NUMERAL = r"(?=[IVXLC]{2}|[VX]\b)(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
 _ROYAL = (
     "Henry|Louis|Elizabeth|Charles|George|Edward|William|James|John|Paul|Pius|Benedict|Richard|Napoleon|Philip"
     "|Francis|Catherine|Alexander|Leo|Gregory|Mary|Frederick|Nicholas|Peter"
@@ -133,12 +134,35 @@ def _decade(match: re.Match[str]) -> str:
     return century + _DECADES[match[2]]
 
 
+def _decades(match: re.Match[str]) -> str:
+    """The second of two decades.  A dash between them is a range."""
+    if match[3] is None and match[2].strip() in ("and", "or", "to"):
+        return match[0]
+    joined = " to " if match[2].strip() in "-–" else match[2]
+    return f"{match[1]}{joined}{_DECADES[match[3]] if match[3] else ''}"
+
+
+_BEFORE_DECADE = ("the", "my", "your", "his", "her", "our", "their", "early", "mid", "late", "roaring", "swinging")
+_OF_A_DECADE = (
+    *("music", "kid", "kids", "style", "fashion", "movie", "movies", "film", "films", "hit", "hits", "song", "songs"),
+    *("rock", "pop", "disco", "hip", "rap", "era", "vibe", "vibes", "party", "theme", "night", "nostalgia", "show"),
+    *("shows", "sitcom", "sitcoms", "cartoon", "cartoons", "classic", "classics", "icon", "hair", "clothes", "look"),
+    *("retro", "sound", "synth", "dance", "band", "bands", "car", "cars", "decor", "aesthetic", "child", "babies"),
+)
+
 # Before a digit is separated from the letters after it.
 DECADE_RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.,])(1[1-9]|20)(\d)0'?s\b", _decade),
     # '80s and the 80s, but a timer of 30s.
     rule(r"(?<!\w)'()([2-9])0s\b", _decade),
-    rule(r"(?<=\bthe )()([2-9])0s\b", _decade),
+    # The 80s, my 40s, the late 90s, mid-80s, 80s music.
+    rule(rf"\b({any_of(_BEFORE_DECADE)})[ -]([2-9])0'?s\b", lambda match: f"{match[1]} {_DECADES[match[2]]}", re.I),
+    rule(rf"(?<![\w.,])()([2-9])0'?s(?= (?:{any_of(_OF_A_DECADE)})\b)", _decade),
+    # In my 20s and 30s; the 1960s-80s.
+    rule(
+        rf"\b({any_of(_DECADES.values())}|hundreds|thousands)( and | or | to | ?[-–] ?)(?:'?([2-9])0'?s\b|(?=[a-z]))",
+        _decades,
+    ),
 )
 
 RULES: tuple[Rule, ...] = (
@@ -154,7 +178,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 ROMAN_RULES: tuple[Rule, ...] = (
-    rule(rf"\b({_ROYAL}) ([IVX]{{2,5}}|V|X)\b(?!')", _royal),
-    rule(rf"\b({_NUMBERED}) ([IVX]{{2,5}}|V|X)\b(?!')", _numbered),
+    rule(rf"\b({_ROYAL}) ({_NUMERAL})\b(?!')", _royal),
+    rule(rf"\b({_NUMBERED}) ({_NUMERAL})\b(?!')", _numbered),
     rule(r"\b(World War|Chapter|Act) (I)\b(?!')", _numbered),
 )
