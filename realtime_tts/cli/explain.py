@@ -132,7 +132,7 @@ def explain_text(
         if is_speakable(sentence.text):
             reading = None if reader is None else reader(sentence.text, voice or "")
             spoken, phonemes = (sentence.text, None) if reading is None else (reading.spoken, reading.phonemes)
-            explained.append(ExplainedSentence(sentence.text, spoken, phonemes, 0))
+            explained.append(ExplainedSentence(sentence.text, spoken, phonemes, round(sentence.pause_s * 1000)))
     if not explained:
         raise NothingToSpeak("there are no words in this text")
     return Explanation(info.name, voice, tag, tuple(explained))

@@ -11,6 +11,7 @@ from realtime_tts.session.request_builder import RequestBuilder, complete, exten
 from realtime_tts.session.sentence import SentenceState, audible_after
 from realtime_tts.session.settings import SessionSettings
 from realtime_tts.text.cleaner import TextCleaner
+from realtime_tts.text.pauses import MAX_PAUSE_S
 from realtime_tts.text.splitter import Sentence, SentenceSplitter
 from realtime_tts.text.unicode import is_speakable, printable
 
@@ -39,6 +40,8 @@ class Utterance:
     unread: str = ""
     """The part of it that is not yet split into sentences."""
     characters: int = 0
+    pause_s: float = 0.0
+    """Silence before the next sentence that has words."""
     early: SentenceState | None = None
     """The sentence that was submitted before its end was received."""
     sentences: list[SentenceState] = field(default_factory=list)
@@ -114,6 +117,15 @@ class Utterance:
         sentences += self.splitter.flush()
         yield from self._on_sentences(sentences, now_s)
 
+    def flush_finished(self, now_s: float) -> Iterator[EngineCommand | Warned]:
+        """Makes sentences of the buffered text but its last word, number or link, which may be half received.
+
+        Mark-up of which only the start was received waits too.
+        """
+        while self.unread:
+            yield from self.read_block(now_s)
+        yield from self._on_sentences(self.splitter.flush_finished(), now_s)
+
     def finish(self, now_s: float) -> Iterator[EngineCommand | Warned]:
         """No more text follows."""
         self.complete = True
@@ -126,6 +138,10 @@ class Utterance:
             sentences = sentences[1:]
             self.cleaner.forget(end)
         for sentence in sentences:
+            self.pause_s += sentence.pause_s
+            if sentence.pause_shortened:
+                message = f"a pause has at most {MAX_PAUSE_S:g} s: shortened"
+                yield Warned("pause_shortened", message, self.index, self.context_id)
             if is_speakable(sentence.text):
                 self._enqueue(self.builder.build(self, sentence, now_s))
         if sentences:
@@ -148,10 +164,12 @@ class Utterance:
         enough = len(beginning.text.split()) >= EARLY_WORDS and is_speakable(beginning.text)
         if enough and self.queue.has_room(self):
             self.early = self.builder.build(self, beginning, now_s, is_complete=False)
+            self.pause_s += beginning.pause_s
             self._enqueue(self.early)
             yield from self.queue.submit_next()
 
     def _enqueue(self, sentence: SentenceState) -> None:
+        sentence.pause_s, self.pause_s = min(self.pause_s, MAX_PAUSE_S), 0.0
         self.total_sentences += 1
         self.queue.add(sentence)
 

@@ -10,9 +10,10 @@ from itertools import accumulate, groupby
 
 import sentencex
 
-from realtime_tts.text.english.abbreviations import ALSO_WORDS, NEVER_LAST, SELDOM_LAST, UNITS_WITH_POINT
+from realtime_tts.text.english.abbreviations import ALSO_WORDS, DICTIONARY_TITLES, NEVER_LAST, SELDOM_LAST, UNITS_WITH_POINT
+from realtime_tts.text.pauses import PAUSE_HEAD
 from realtime_tts.text.rules import any_of
-from realtime_tts.text.unicode import SURROGATE
+from realtime_tts.text.unicode import SURROGATE, UNSPACED
 
 STOPS = "。！？｡．"
 """End marks after which no white space follows."""
@@ -59,6 +60,23 @@ _OPENER = re.compile(r"(?<=\s)(?:[«‹„“‘(\[{¿¡]\s*|['\"])$")
 _LOOK_BACK_CHARS = 40  # for what is just before a boundary: these words, and white space
 
 
+# At the end of a stalled stream.  A mark of punctuation ends a word, but "3." may become "3.50", and "example." a link.
+_FINISHED = re.compile(
+    rf"(?:\s|{UNSPACED.pattern}|(?<![\d.])[.](?<!\d\.)[\"'”’)\]]*|[^\w\s.,:$€£¥@#&/'’+=~_\-][\"'”’)\]]*|(?<!\d)[,:])\Z"
+)
+_UNFINISHED = re.compile(
+    rf"[(\[\"'“‘]*(?:{any_of((*NEVER_LAST, *DICTIONARY_TITLES, *SELDOM_LAST, *UNITS_WITH_POINT))}|(?:[A-Za-z]\.)+"
+    r"|\S*(?://|www\.|@)\S*)"
+)
+"""Words with a point that the sentence goes on after, and links."""
+_COUNTS = re.compile(r"[$€£]?\d[\d.,]{0,20}|[Nn]os?\.|pp?\.")
+
+
+def _last_word(text: str) -> int:
+    """Where the last word of the text starts."""
+    return max((text.rfind(space) for space in " \t\n\r"), default=-1) + 1
+
+
 class SentenceBoundaries:
     """The boundaries in one language, a primary subtag; English rules for one that sentencex does not know."""
 
@@ -91,6 +109,25 @@ class SentenceBoundaries:
             openers = [_OPENER.search(window, max(0, end - _LOOK_BACK_CHARS), end) for end in ends]
             ends = sorted({opener.start() if opener else end for opener, end in zip(openers, ends, strict=True)})
         return [end for end in ends if not self._continues(window, end)]
+
+    def finished_end(self, text: str) -> int:
+        """Where the last word of `text` starts if it may continue; else the end of `text`.
+
+        "straw" may continue, and "$3.", "Dr." and "https://exam"; "straw," and "straw." may not.
+        """
+        if pause := PAUSE_HEAD.search(text):
+            return self._before_abbreviations(text, pause.start())
+        return self._before_abbreviations(text, len(text) if _FINISHED.search(text) else _last_word(text))
+
+    def _before_abbreviations(self, text: str, end: int) -> int:
+        """Without the words before `end` that belong to what follows: "Dr.", and the number of a unit."""
+        while (word := _last_word(text[:end].rstrip())) < end:
+            last = text[word:end].rstrip()
+            belongs = end < len(text) and _COUNTS.fullmatch(last)
+            if not last or not (belongs or _UNFINISHED.fullmatch(last)):
+                break
+            end = word
+        return end
 
     def _continues(self, window: str, end: int) -> bool:
         """Whether the sentence goes on at `end`, although sentencex ends it."""

@@ -29,7 +29,7 @@ _TITLES = {
     "Mt.": "Mount",
     "Ft.": "Fort",
 }
-_DICTIONARY_TITLES = ("Mr.", "Mrs.", "Ms.", "Dr.", "St.", "Messrs.")  # the dictionary of the voice knows them, or a rule
+DICTIONARY_TITLES = ("Mr.", "Mrs.", "Ms.", "Dr.", "St.", "Messrs.")  # the dictionary of the voice knows them, or a rule
 
 _NUMBERED = {
     "vol.": "volume",
@@ -122,7 +122,7 @@ def _capitalized(words: dict[str, str]) -> dict[str, str]:
     return words | {word.capitalize(): spoken.capitalize() for word, spoken in words.items()}
 
 
-NEVER_LAST = (*_TITLES, *_DICTIONARY_TITLES[:3], *_capitalized(_NUMBERED), "approx.", "Approx.", "i.e.", "e.g.")
+NEVER_LAST = (*_TITLES, *DICTIONARY_TITLES[:3], *_capitalized(_NUMBERED), "approx.", "Approx.", "i.e.", "e.g.")
 """A name, a number or a clause follows these, so no sentence ends after them."""
 
 SELDOM_LAST = (*_capitalized(_WORDS), "max.", *_DAYS, *_MONTHS)

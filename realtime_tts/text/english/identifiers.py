@@ -60,7 +60,7 @@ CODE_RULES: tuple[Rule, ...] = (
     rule(
         rf"\b((?:{any_of(_CODES)})(?: number| no\.| id| code)?(?:,? (?:is|was|are|of))?:? ?[\"“'#]{{0,2}})"
         r"(?<=[ \"“'#])(\d{3,20})(?![\w%]|[.,/-]\d)",
-        lambda match: match[1] + digits(match[2]),
+        lambda match: match[1].rstrip("#") + digits(match[2]),
         re.IGNORECASE,
     ),
     # Rooms and flights: 1204 is twelve oh four.
