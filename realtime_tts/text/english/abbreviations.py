@@ -5,6 +5,7 @@ The sentence splitter reads the same lists.
 
 import re
 
+from realtime_tts.text.english.numbers import pairs
 from realtime_tts.text.rules import Rule, any_of, rule
 
 _TITLES = {
@@ -152,6 +153,12 @@ _SPOKEN = _capitalized(_WORDS) | _TITLES | {
     "Co.": "Company",
     "PhD": "Ph.D.",
     "PhDs": "P H Ds",
+    "WWI": "World War one",
+    "WWII": "World War two",
+    "WW1": "World War one",
+    "WW2": "World War two",
+    "c/o": "care of",
+    "24-7": "twenty four seven",
     "n/a": "not applicable",
     "N/A": "not applicable",
     "PostgreSQL": "postgres Q L",
@@ -221,6 +228,12 @@ def _street(match: re.Match[str]) -> str:
     return f"{match[1]} {_STREETS[match[2]]}"
 
 
+def _address(match: re.Match[str]) -> str:
+    """1204 Oak St: the house number in pairs."""
+    number, space, name = match[1].partition(" ")
+    return (pairs(number) if len(number) == 4 else number) + space + name + _STREETS[match[2]]
+
+
 def _letters(match: re.Match[str]) -> str:
     return " ".join(letter for letter in match[0] if letter.isalpha())
 
@@ -229,17 +242,28 @@ def _letters(match: re.Match[str]) -> str:
 _FORMULA = r"(?<![\w-])(?=[A-Z]{1,4}\d)(?:[HCNOFPSKIB]\d{0,2}){2,6}(?!\w)"
 
 RULES: tuple[Rule, ...] = (
-    rule(r"\betc\b(?!\.)", "etc."),
+    rule(r"(?<![\w/])etc\b(?![./])", "etc."),
     # An address: a house number, a name and a kind of street, with or without the point.
     rule(
         rf"(?<![\w.])(\d{{1,5}} (?:[NSEW]\.? )?(?:(?:{_CAPITALISED}|\d{{1,3}}(?:st|nd|rd|th)) ){{1,3}}?)"
-        rf"({any_of(_STREETS)})\b(?:\.(?=,| [a-z]))?",
-        lambda match: match[1] + _STREETS[match[2]],
+        rf"({any_of(_STREETS)})\b(?:\.(?=,| [a-z]| [NS][EW]?\b))?",
+        _address,
     ),
+    rule(rf"\b(\d{{1,3}}(?:st|nd|rd|th)) ({any_of(_STREETS)})\b(?!\.|'| [A-Z][a-z])", _street),
     rule(rf"\b({_CAPITALISED}) ({any_of(_ONLY_STREETS)})\b(?!\.|'| [A-Z])", _street),
-    rule(rf"\b({any_of(_capitalized(_NUMBERED))})(?= ?#?\d)", lambda match: _capitalized(_NUMBERED)[match[1]]),
+    rule(rf"\b({any_of(_capitalized(_NUMBERED))})(?= ?#?(?:\d|[IVX]{{1,6}}\b))", lambda match: _capitalized(_NUMBERED)[match[1]]),
     # The point of a unit ends a sentence only at the end of the text.
     rule(rf"(?<=\d)( ?)({any_of(UNITS_WITH_POINT)})(?=[,;:)]| [a-z0-9(])", lambda match: match[1] + UNITS_WITH_POINT[match[2]]),
+    rule(
+        rf"(?<=\d)( ?)({any_of(UNITS_WITH_POINT)})(?=[\"”)]?$)",
+        lambda match: f"{match[1]}{UNITS_WITH_POINT[match[2]]}.",
+    ),
+    rule(r"\b(\d{1,2}) ?ft\.? ?(\d{1,2}) ?in\b", lambda match: f"{match[1]} ft {match[2]} inches"),
+    rule(r"\bsq\. ?(?=(?:ft|in|mi|yd|m|km)\b)", "sq "),
+    rule(r"(?<!\d )(?<!\d)\b([Ss])ec\. ?(?=\d)", lambda match: f"{match[1]}ection "),
+    rule(r"\b[Ee]xt\.? ?(?=\d)", "extension "),
+    rule(r"\bApt\.? ?(?=\d)", "Apartment "),
+    rule(r"\b[Ee]st\.? (?=\d{4}\b)", "established "),
     rule(_FORMULA, lambda match: re.sub(r"(?<=\w)(?=[A-Z])|(?<=[A-Z])(?=\d)", " ", match[0])),
     rule(r"(?<![\w/])[A-Z]{2,3}(?:/[A-Z]{2,3}){1,3}(?![\w/])", _letters),
     # A title before a name; after one, a street.

@@ -77,24 +77,27 @@ def _short_date(match: re.Match[str], spoken: _SpokenDate) -> str:
 
 def _month_day(match: re.Match[str], spoken: _SpokenDate) -> str:
     day, last_day = int(match[2]), match[3]
+    of_year = match[4] + year(match[5]) if match[5] else ""
     if not 1 <= day <= 31:
         return match[0]
     if last_day:
-        return f"{_month(match[1])} {ordinal(day)} to {ordinal(int(last_day))}"
-    return f"{_month(match[1])} the {ordinal(day)}" if spoken is _british else _american(_month(match[1]), day)
+        return f"{_month(match[1])} {ordinal(day)} to {ordinal(int(last_day))}{of_year}"
+    the = "the " if spoken is _british else ""
+    return f"{_month(match[1])} {the}{ordinal(day)}{of_year}"
 
 
 def _day_month(match: re.Match[str], spoken: _SpokenDate) -> str:
     """ "3 May" in the order of the accent; "the 4th of July" as it is written."""
     article, day, last_day, of = match[1] or "", int(match[2]), match[3], match[4]
     month = _month(match[5])
+    of_year = match[6] + year(match[7]) if match[7] else ""
     if not 1 <= day <= 31:
         return match[0]
     if last_day:
-        return f"{article}{ordinal(day)} to {ordinal(int(last_day))} of {month}"
+        return f"{article}{ordinal(day)} to {ordinal(int(last_day))} of {month}{of_year}"
     if article or of:
-        return f"{article}{ordinal(day)} of {month}"
-    return spoken(month, day)
+        return f"{article}{ordinal(day)} of {month}{of_year}"
+    return spoken(month, day) + of_year
 
 
 def _weekdays(match: re.Match[str]) -> str:
@@ -135,6 +138,7 @@ _HALF_DAY = r"(?:\s?([ap]\.m\.|[ap]m\b))"
 
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
 _LAST_DAY = r"(?: ?[-–—] ?(\d{1,2})(?:st|nd|rd|th)?)?"
+_YEAR = r"(?:(,? )(1[1-9]\d\d|20\d\d)(?!\w|[.,]\d))?"
 _SHORT_MONTHS = "|".join(name for name in _SHORT if name != "May")
 _ANY_DAY = "|".join(_WEEKDAYS)
 _FULL_DAY = "|".join(dict.fromkeys(_WEEKDAYS.values()))
@@ -161,6 +165,10 @@ def _rules(spoken: _SpokenDate) -> tuple[Rule, ...]:
             ),
         ),
         rule(
+            r"(?<![\w/])(\d{4})/(\d{1,2})/(\d{1,2})(?![\w/])",
+            lambda match: _date(int(match[2]), int(match[3]), match[1], match[0], spoken),
+        ),
+        rule(
             r"(?<![\w.-])((?:19|20)\d\d)-(0[1-9]|1[0-2])(?![\w-]|[.,]\d)",
             lambda match: f"{_MONTHS[int(match[2]) - 1]} {year(match[1])}",
         ),
@@ -181,12 +189,12 @@ def _rules(spoken: _SpokenDate) -> tuple[Rule, ...]:
         ),
         rule(r"\b(Mon|Tues?|Wed|Thu(?:rs?)?|Fri)\b(?:\.(?= [a-z]))?(?![-'\w])", lambda match: _WEEKDAYS[match[1]]),
         rule(
-            rf"\b{_MONTH} {_DAY}{_LAST_DAY}\b(?![.,:/]\d|[\w%-])",
+            rf"\b{_MONTH} {_DAY}{_LAST_DAY}\b(?![.,:/]\d|[\w%-]){_YEAR}",
             lambda match: _month_day(match, spoken),
         ),
         # The point of "Jan." is part of it where the sentence goes on.
         rule(
-            rf"(?<![\w.,:/-])(the )?{_DAY}{_LAST_DAY}(?= of| [A-Z])( of)? {_MONTH_NAME}(?:\.(?= [a-z\d]))?",
+            rf"(?<![\w.,:/-])(the )?{_DAY}{_LAST_DAY}(?= of| [A-Z])( of)? {_MONTH_NAME}(?:\.(?= [a-z\d]))?{_YEAR}",
             lambda match: _day_month(match, spoken),
         ),
         rule(rf"\b{_MONTH}(?=,? \d{{4}}\b)", lambda match: _month(match[1])),

@@ -2,7 +2,7 @@
 
 import re
 
-from realtime_tts.text.english.numbers import cardinal, digits
+from realtime_tts.text.english.numbers import cardinal, digits, pairs
 from realtime_tts.text.rules import Rule, any_of, rule
 
 
@@ -34,22 +34,12 @@ def _digits(match: re.Match[str]) -> str:
     return digits(match[1])
 
 
-def pairs(text: str) -> str:
-    """ "1204" -> "twelve oh four", "305" -> "three oh five", "1200" -> "twelve hundred"."""
-    high, low = text[:-2], int(text[-2:])
-    if high[0] == "0":
-        return digits(text)
-    if low == 0:
-        return cardinal(text) if text.endswith("000") else f"{cardinal(high)} hundred"
-    return f"{cardinal(high)} {'oh ' if low < 10 else ''}{cardinal(str(low))}"
-
-
 _CODES = (
     *("code", "passcode", "password", "pin", "otp", "zip", "postcode", "extension", "account", "order", "confirmation"),
     *("ticket", "case", "tracking", "invoice", "serial", "reference", "booking", "badge", "ending in", "ends in"),
     *("ending with", "ends with", "last four digits", "last 4 digits", "digits", "token", "routing", "member id"),
 )
-_PAIRED = ("room", "suite", "apartment", "flight", "route", "highway", "bus", "channel", "unit", "rm.")
+_PAIRED = ("room", "suite", "apartment", "flight", "route", "highway", "bus", "channel", "unit", "rm.", "boeing")
 _STATES = (
     "AL AK AZ AR CA CO CT DE FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK OR PA RI SC "
     "SD TN TX UT VT VA WA WV WI WY DC"
@@ -63,6 +53,12 @@ CODE_RULES: tuple[Rule, ...] = (
         lambda match: match[1].rstrip("#") + digits(match[2]),
         re.IGNORECASE,
     ),
+    rule(
+        rf"\b((?:{any_of(_CODES)})(?: number| no\.| id| code)?(?:,? (?:is|was|are|of))?:? )(\d{{2,4}}(?:-\d{{2,4}}){{1,4}})"
+        r"(?![\w-]|[.,/]\d)",
+        lambda match: match[1] + ", ".join(digits(group) for group in match[2].split("-")),
+        re.IGNORECASE,
+    ),
     # Rooms and flights: 1204 is twelve oh four.
     rule(
         rf"\b({any_of(_PAIRED)})( #?)(?:([A-Z]{{2}}|[A-Z]\d) ?)?(\d{{3,4}})(?![\w%]|[.,/-]\d)",
@@ -74,11 +70,12 @@ CODE_RULES: tuple[Rule, ...] = (
         lambda match: " ".join([*match[1], digits(match[2]) + (f", {digits(match[3])}" if match[3] else "")]),
     ),
     rule(r"(?<![\w.,$€£#-])(911)(?![\w%]|[.,/-]\d| [a-z]{2,20}s\b(?<!calls)(?<!services))", _digits),
-    rule(r"\b((?:call|dial|ring|phone|text) )(\d{3})(?![\w%]|[.,/-]\d)", lambda match: match[1] + digits(match[2]), re.I),
+    rule(r"\b((?:call|dial|ring|phone|text) )(\d{3})(?![\w%]|[.,/ -]\d)", lambda match: match[1] + digits(match[2]), re.I),
     rule(
         r"\b(IEEE )?802\.(\d{1,2})([a-z]{1,2})?(?!\w)",
         lambda match: f"{match[1] or ''}eight oh two dot {cardinal(match[2])} {' '.join(match[3] or '')}".rstrip(),
     ),
+    rule(r"(?<![\w.,])(480|720|1080|1440|2160)([pi])\b", lambda match: f"{pairs(match[1])} {match[2]}"),
     rule(r"#(\d{4,20})(?!\w)", lambda match: f"number {digits(match[1])}"),
 )
 
@@ -86,11 +83,17 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.+-])(?:\+?1[-. ])?(?:\(\d{3}\) ?|\d{3}[-. ])\d{3}[-. ]\d{4}(?![\w-])", _phone),
     rule(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]\w|\w)", _dotted),  # an IP address
     rule(r"(?<![\w.-])(v(?:ersion )?)(\d{1,6}(?:\.\d{1,6}){0,5})(?![\w]|\.\d)", _version, re.IGNORECASE),
+    rule(
+        r"\b((?:python|node|java|php|ruby|ubuntu|debian|django|ios|macos|android|chrome|firefox|kernel|bluetooth|usb|pytorch)"
+        r" v?)(\d{1,3}(?:\.\d{1,3}){1,3})(?!\w|\.\d)",
+        lambda match: match[1] + " point ".join(cardinal(part) for part in match[2].split(".")),
+        re.IGNORECASE,
+    ),
     rule(r"(?<![\w.,$£€-])()(\d{1,6}(?:\.\d{1,6}){2,5})(?![\w]|\.\d)", _version),
-    rule(r"(?<![\w.-])\+\d{1,3}(?:[ -]\(?\d{2,5}\)?){2,5}(?![\w-])", _phone),
+    rule(r"(?<![\w.-])\+\d{1,3}(?:[ -]\(?\d{2,6}\)?){2,5}(?![\w-])", _phone),
     rule(r"(?<![\w.,-])()(\d{3})(\d{3})(\d{4})(?![\w-]|[.,]\d)", _ten_digits),
     rule(r"(?<![\w.,-])(1)(\d{3})(\d{3})(\d{4})(?![\w-]|[.,]\d)", _ten_digits),
-    rule(r"(?<![\w.,-])0\d{2,4}(?:[ -]\d{3,4}){1,2}(?![\w-]|[.,]\d)", _phone),  # British
+    rule(r"(?<![\w.,-])0\d{2,4}(?:[ -]\d{3,6}){1,2}(?![\w-]|[.,]\d)", _phone),  # British
     rule(r"(?<![\w.-])\d{3}-\d{4}(?![\w-])", _phone),
     rule(r"(?<![\w.-])\d{4}(?:[ -]\d{4}){3}(?![\w-])", _phone),
 )

@@ -69,6 +69,8 @@ _CODES: dict[str, _Names] = {
     "NOK": ("Norwegian krone", "Norwegian kroner", "ore", "ore"),
     "DKK": ("Danish krone", "Danish kroner", "ore", "ore"),
     "PLN": ("zloty", "zlotys", "grosz", "groszy"),
+    "zl": ("zloty", "zlotys", "grosz", "groszy"),
+    "kr": ("krone", "kroner", "ore", "ore"),
     "CZK": ("Czech crown", "Czech crowns", "haler", "halers"),
     "HUF": ("forint", "forints", "filler", "fillers"),
     "ZAR": ("rand", "rand", "cent", "cents"),

@@ -38,7 +38,9 @@ _ROYAL = (
     "Henry|Louis|Elizabeth|Charles|George|Edward|William|James|John|Paul|Pius|Benedict|Richard|Napoleon|Philip"
     "|Francis|Catherine|Alexander|Leo|Gregory|Mary|Frederick|Nicholas|Peter"
 )
-_NUMBERED = "World War|Chapter|Part|Act|Volume|Phase|Type|Super Bowl|Title|Section|Level|Article|Book|Scene|Episode"
+_NUMBERED = (
+    "[Vv]ol\\.|chapter|part|volume|phase|type|section|level|article|book|episode|World War|Chapter|Part|Act|Volume|Phase|Type|Super Bowl|Title|Section|Level|Article|Book|Scene|Episode"
+)
 
 # As written: 1,234,567 or 1234 or .5 or 3.14.  Commas first, else "1" of "1,234" would match alone.
 NUMBER = r"(?:\d{1,3}(?:,\d{3}){1,6}(?!\d)|\d{1,40})(?:\.\d{1,40})?|\.\d{1,40}"
@@ -71,6 +73,16 @@ def year(text: str) -> str:
     if low == 0:
         return f"{_words(high)} hundred"
     return f"{_words(high)} {'oh ' if low < 10 else ''}{_words(low)}"
+
+
+def pairs(text: str) -> str:
+    """ "1204" -> "twelve oh four", "305" -> "three oh five", "1200" -> "twelve hundred"."""
+    high, low = text[:-2], int(text[-2:])
+    if high[0] == "0":
+        return digits(text)
+    if low == 0:
+        return cardinal(text) if text.endswith("000") else f"{cardinal(high)} hundred"
+    return f"{cardinal(high)} {'oh ' if low < 10 else ''}{cardinal(str(low))}"
 
 
 def number(text: str) -> str:
@@ -155,6 +167,7 @@ DECADE_RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.,])(1[1-9]|20)(\d)0'?s\b", _decade),
     # '80s and the 80s, but a timer of 30s.
     rule(r"(?<!\w)'()([2-9])0s\b", _decade),
+    rule(r"\b([Mm]id|[Ee]arly|[Ll]ate)-(?=nineteen|eighteen|seventeen|two)", lambda match: f"{match[1]} "),
     # The 80s, my 40s, the late 90s, mid-80s, 80s music.
     rule(rf"\b({any_of(_BEFORE_DECADE)})[ -]([2-9])0'?s\b", lambda match: f"{match[1]} {_DECADES[match[2]]}", re.I),
     rule(rf"(?<![\w.,])()([2-9])0'?s(?= (?:{any_of(_OF_A_DECADE)})\b)", _decade),
@@ -180,5 +193,10 @@ RULES: tuple[Rule, ...] = (
 ROMAN_RULES: tuple[Rule, ...] = (
     rule(rf"\b({_ROYAL}) ({_NUMERAL})\b(?!')", _royal),
     rule(rf"\b({_NUMBERED}) ({_NUMERAL})\b(?!')", _numbered),
+    rule(
+        rf"\b(?!(?:The|An?|This|That|My|Your|His|Her|Our|An|In|On|By|Type|Mr|Mrs|Dr)\b)([A-Z][a-z]{{2,20}}) "
+        rf"(?=[IVX]{{2}})({_NUMERAL})\b(?!'| (?:drip|bag|line|fluid))",
+        _numbered,
+    ),
     rule(r"\b(World War|Chapter|Act) (I)\b(?!')", _numbered),
 )

@@ -150,8 +150,15 @@ _UNITS |= {
 }
 _UNITS |= {f"sq {unit}": (f"square {name}", f"square {_MANY.get(name, name + 's')}") for unit, name in _LENGTHS.items()}
 _UNITS |= {unit.replace("µ", "μ"): names for unit, names in _UNITS.items() if "µ" in unit}  # the Greek letter
+_UNITS |= {
+    f"{sign}{unit}": (f"{prefix}{name}", f"{prefix}{name}s")
+    for sign, prefix in (("k", "kilo"), ("M", "mega"), ("G", "giga"))
+    for unit, name in (("bit", "bit"), ("Bit", "bit"))
+}
 _PER = {"s": "second", "sec": "second", "min": "minute", "h": "hour", "hr": "hour", "mo": "month", "yr": "year"}
 _PER |= {"kg": "kilogram", "m": "meter", "km": "kilometer", "GB": "gigabyte", "L": "liter", "mi": "mile", "d": "day"}
+_PER |= {"l": "liter", "dL": "deciliter", "dl": "deciliter", "mL": "milliliter", "ml": "milliliter", "g": "gram"}
+_PER |= {"cm": "centimeter", "mm": "millimeter", "ft": "foot", "lb": "pound", "gal": "gallon", "wk": "week", "W": "watt"}
 _PER |= {
     word: word
     for word in (
@@ -186,6 +193,7 @@ EARLY_RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])(\d)'(\d{1,2})(?:\"|'')", _height),
     rule(r"[~≈] ?(?=[\d$£€])", "about "),
     rule(r"(?<![\w.,])(\d{1,3})h ?(\d{1,2})m(?:in)?(?: ?(\d{1,2})s)?\b", _duration),
+    rule(r"(?<![\w.,])(\d{1,2})h(\d\d)()\b", _duration),
     rule(r"(?<![\w.,])()(\d{1,3})m(?:in)? ?(\d{1,2})s(?:ec)?\b", _duration),
 )
 

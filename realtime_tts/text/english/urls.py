@@ -96,6 +96,7 @@ RULES: tuple[Rule, ...] = (
         r"(?<![\w./])(\.{1,2}|~)/([\w./-]{1,200})",
         lambda match: f" {'dot ' * match[1].count('.')}{'tilde ' * match[1].count('~')}slash {_address_path(match[2])} ",
     ),
+    rule(r"(?<![\w/.<)])((?:/[A-Za-z][\w.-]{0,60}){2,20})", lambda match: f" {_address_path(match[1])} "),
     rule(
         rf"(?<![\w.-])[\w-]{{1,80}}(?:\.[\w-]{{1,40}}){{0,3}}\.(?:{_EXTENSIONS})\b(?![.\w]\w)",
         lambda match: _words_of(match[0]),
