@@ -46,7 +46,9 @@ def explain(
     ] = None,
     text_filters: Annotated[
         str,
-        typer.Option(help="Mark-up to remove, as in a session: some of markdown,emoji,code,urls,tags.  [default: none]"),
+        typer.Option(
+            help="Mark-up to remove, as in a session: some of markdown,emoji,code,urls,tags.  [default: none]"
+        ),
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
 ) -> None:
@@ -122,7 +124,9 @@ def explain_text(
 
     known = {each.value for each in TextFilter}
     if unknown := [name for name in filters if name not in known]:
-        raise InvalidConfig(f"there is no filter {unknown[0][:40]!r}; use {', '.join(sorted(known))}", param="text_filters")
+        raise InvalidConfig(
+            f"there is no filter {unknown[0][:40]!r}; use {', '.join(sorted(known))}", param="text_filters"
+        )
     tag = next((each.language for each in info.voices if each.name == voice), language or "en")
     cleaner = TextCleaner(frozenset(TextFilter(name) for name in filters))
     splitter = SentenceSplitter(language=primary_language(tag))

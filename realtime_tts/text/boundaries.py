@@ -10,7 +10,13 @@ from itertools import accumulate, groupby
 
 import sentencex
 
-from realtime_tts.text.english.abbreviations import ALSO_WORDS, DICTIONARY_TITLES, NEVER_LAST, SELDOM_LAST, UNITS_WITH_POINT
+from realtime_tts.text.english.abbreviations import (
+    ALSO_WORDS,
+    DICTIONARY_TITLES,
+    NEVER_LAST,
+    SELDOM_LAST,
+    UNITS_WITH_POINT,
+)
 from realtime_tts.text.pauses import PAUSE_HEAD
 from realtime_tts.text.rules import any_of
 from realtime_tts.text.unicode import SURROGATE, UNSPACED

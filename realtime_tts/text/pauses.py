@@ -9,7 +9,9 @@ _STRENGTHS_S = {"none": 0.0, "x-weak": 0.1, "weak": 0.25, "medium": _MEDIUM_S, "
 
 _NUMBER = r"\s?(-?(?:\d{1,12}(?:\.\d{0,12})?|\.\d{1,12})(?:[eE][+-]?\d{1,3})?)\s?(ms|s|secs?|seconds?)?\s?"
 PAUSE = re.compile(rf"\[pause[: ]{_NUMBER}\]|<break(?:\s[^<>\n]{{0,80}})?/?>", re.IGNORECASE)
-PAUSE_HEAD = re.compile(r"(?:\[p|<b)(?:ause[: ]?[-+.\w ]{0,40}|reak[^<>\n]{0,82}|a|au|aus|r|re|rea)?\Z|[\[<]\Z", re.IGNORECASE)
+PAUSE_HEAD = re.compile(
+    r"(?:\[p|<b)(?:ause[: ]?[-+.\w ]{0,40}|reak[^<>\n]{0,82}|a|au|aus|r|re|rea)?\Z|[\[<]\Z", re.IGNORECASE
+)
 """At the end of the text: the start of what may become a pause."""
 MAX_PAUSE_CHARS = 90
 _TIME = re.compile(rf"\btime\s?=\s?[\"']?{_NUMBER}[\"']?", re.IGNORECASE)

@@ -161,7 +161,8 @@ def _rules(spoken: _SpokenDate) -> tuple[Rule, ...]:
         rule(
             r"(?<![\w-])(\d{4})-(\d\d)-(\d\d)(?:(?=T\d)T|(?![\w-]))",
             lambda match: (
-                _date(int(match[2]), int(match[3]), match[1], match[0], spoken) + (" at " if match[0][-1] == "T" else "")
+                _date(int(match[2]), int(match[3]), match[1], match[0], spoken)
+                + (" at " if match[0][-1] == "T" else "")
             ),
         ),
         rule(

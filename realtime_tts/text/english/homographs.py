@@ -48,10 +48,17 @@ _DETERMINERS = _set(
     "their one's much many several few all more most less such two three four five six seven eight nine ten "
     "twenty thirty hundred thousand million first second third next last other own same"
 )
-_OBJECTS = _set("it them him us me you yourself myself himself herself themselves everything anything something nothing "
-                "everyone someone")
-_OPENERS = _set("a an the this that these those my your his her its our their some any all each every both another one two "
-                "three four five six seven eight nine ten no more") | _OBJECTS
+_OBJECTS = _set(
+    "it them him us me you yourself myself himself herself themselves everything anything something nothing "
+    "everyone someone"
+)
+_OPENERS = (
+    _set(
+        "a an the this that these those my your his her its our their some any all each every both another one two "
+        "three four five six seven eight nine ten no more"
+    )
+    | _OBJECTS
+)
 """They begin an object: "record the", "use it"."""
 _PREPOSITIONS = _set(
     "of in on at by for with from into about as than without under over between during through after before against per "
@@ -61,7 +68,7 @@ _PARTICLES = _set("up down out off away back apart along")
 _CONJUNCTIONS = _set("and or but nor yet so then if when because that while unless although though where how why")
 _ADVERBS = _set(
     "not never always also just only then now again still often ever already really usually sometimes probably actually "
-    "currently simply even soon rarely seldom regularly daily generally normally typically both all"
+    "currently simply even soon rather better rarely seldom regularly daily generally normally typically both all"
 )
 _INTENSIFIERS = _set("very so too how as quite pretty rather more most less least extremely fairly really incredibly")
 _ADJECTIVES = _set(
@@ -72,8 +79,10 @@ _ADJECTIVES = _set(
     "organic sharp steep huge brief quick open secret official written dead blue red green black white british american"
 )
 _ADJECTIVE_END = re.compile(r".{2,}(?:ous|ful|ive|able|ible|less|ical|ial|ic|ish|ary|est)$")
-_NOT_PLURAL = _set("is was has does this its his us yes as thus perhaps always less unless across news plus bus gas ours "
-                   "yours theirs hers sometimes")
+_NOT_PLURAL = _set(
+    "is was has does this its his us yes as thus perhaps always less unless across news plus bus gas ours "
+    "yours theirs hers sometimes"
+)
 _PLURALS = _set("people children men women police folks cattle kids teeth feet mice others both")
 _SINGULAR_END = ("ss", "us", "is", "'s")
 _COMMON_VERBS = _set(
@@ -83,23 +92,36 @@ _COMMON_VERBS = _set(
     "caused require requires required include includes included add adds added pay pays paid eat eats ate create creates "
     "created contain contains contained report reports reported under issue issues issued no"
 )
-_CAUSING = _set("help helps let lets make makes see saw watch hear heard have had")
+_LETTING = _set("help helps let lets make makes made")
+_CAUSING = _LETTING | _set("see saw watch hear heard have had")
+_INDEFINITE = _set("everyone everybody someone somebody anyone anybody nobody it he she who which that")
+_TIMES = _set("early late soon today tomorrow forever there here now daily again together well")
 
-_NEVER_NOUNS = _set("live separate close perfect frequent absent intimate legitimate appropriate desolate overcast crooked")
+_NEVER_NOUNS = _set(
+    "live separate close perfect frequent absent intimate legitimate appropriate desolate overcast crooked"
+)
 """Their default pronunciation is that of the adjective or adverb."""
 _ADJECTIVES_BY_DEFAULT = _set("content invalid covert overweight closer upset overhead")
 
 _PAST_SIGNS = _set("yesterday ago once earlier previously finally recently")
-_PAST_PHRASES = re.compile(r"\b(?:last (?:night|week|month|year|time|summer|winter|spring|fall|monday|tuesday|wednesday"
-                           r"|thursday|friday|saturday|sunday)|this morning|in (?:nineteen|two thousand|twenty)|"
-                           r"when i was|as a (?:child|kid)|at school|the other day|was|were|said|told|thought|felt|loved)\b")
+_PAST_PHRASES = re.compile(
+    r"\b(?:last (?:night|week|month|year|time|summer|winter|spring|fall|monday|tuesday|wednesday"
+    r"|thursday|friday|saturday|sunday)|this morning|in (?:nineteen|two thousand|twenty)|"
+    r"when i was|as a (?:child|kid)|at school|the other day|was|were|said|told|thought|felt|loved)\b"
+)
 _HABIT_SIGNS = _set("always usually often sometimes daily every rarely seldom weekly never mostly regularly")
-_WITH_THE_METAL = _set("pipe pipes paint poisoning acid bullet bullets crystal weight weights glass battery batteries solder "
-                       "shot ore plated free levels exposure contamination")
+_WITH_THE_METAL = _set(
+    "pipe pipes paint poisoning acid bullet bullets crystal weight weights glass battery batteries solder "
+    "shot ore plated free levels exposure contamination"
+)
 _FISH = _set("fish fishing fisherman lake river sea striped caught catch grilled largemouth smallmouth fillet sea")
-_SMALL_THINGS = _set("detail details amount amounts quantity quantities particle particles difference differences trace "
-                     "traces change changes fraction size variation variations proportion organisms")
-_SCHOLARS = _set("man men woman women scholar scholars professor judge judges friend counsel society colleague person people")
+_SMALL_THINGS = _set(
+    "detail details amount amounts quantity quantities particle particles difference differences trace "
+    "traces change changes fraction size variation variations proportion organisms"
+)
+_SCHOLARS = _set(
+    "man men woman women scholar scholars professor judge judges friend counsel society colleague person people"
+)
 _LETTERED = _set(
     "vitamin plan grade class type option group team hepatitis section part appendix exhibit point side note letter level size "
     "row block building gate platform terminal line key choice answer version model zone series category schedule ward hall"
@@ -119,11 +141,6 @@ class Sentence:
         self._words = [match[0].lower().replace("’", "'") for match in matches]
         self._text = " ".join(self._words)
         self._classes: dict[int, WordClass] = {}
-
-    @property
-    def words(self) -> list[tuple[int, str]]:
-        """Each word as written, and where it starts."""
-        return [(start, word) for start, word in zip(self._starts, self._written, strict=True) if word[0].isalpha()]
 
     def word_class(self, start: int) -> WordClass:
         """The class of the word that starts there."""
@@ -188,14 +205,22 @@ class Sentence:
 
     def _nominal(self, at: int) -> WordClass:
         """After a determiner or preposition: an adjective before another noun, else a noun."""
-        return WordClass.ADJECTIVE if self._is_open(self._word(at + 1)) else WordClass.NOUN
+        if not self._is_open(self._word(at + 1)):
+            return WordClass.NOUN
+        by_default = self._words[at] in _NEVER_NOUNS | _ADJECTIVES_BY_DEFAULT
+        return WordClass.OTHER if by_default else WordClass.ADJECTIVE
+
+    def _is_before_noun(self, word: str) -> bool:
+        return word in _DETERMINERS or word.endswith("'s") or self._is_adjective(word)
 
     # -- Rules ---------------------------------------------------------------------------------------------------------
 
     def _classify(self, at: int) -> WordClass:
         word = self._words[at]
         if "-" in (self._mark(at - 1), self._mark(at + 1)):  # well-read, live-action
-            return WordClass.PARTICIPLE if word == "read" and self._mark(at - 1) == "-" else WordClass.ADJECTIVE
+            if word == "read":
+                return WordClass.PARTICIPLE if self._mark(at - 1) == "-" else WordClass.OTHER
+            return WordClass.ADJECTIVE
         match word:
             case "live" if self._word(at - 1) == "long" and self._word(at + 1) in _OPENERS:
                 return WordClass.VERB  # long live the king
@@ -220,7 +245,8 @@ class Sentence:
             case "tear" if self._word(at - 2) == "wear":
                 return WordClass.VERB  # wear and tear
             case "dove":
-                dived = self._word(at + 1) in _PREPOSITIONS | _PARTICLES and not self._after_determiner(at)
+                left = self._word(self._left(at))
+                dived = self._word(at + 1) in _PREPOSITIONS | _PARTICLES and not self._is_before_noun(left)
                 return WordClass.VERB if dived else WordClass.OTHER
         return self._verb_or_noun(at)
 
@@ -229,14 +255,18 @@ class Sentence:
         position = self._left(at)
         left, before = self._word(position), self._word(position - 1)
         opens_object = right in _OPENERS
+        if word == "live" and not left and right in ("long", "well", "life", "free", "simply"):
+            return WordClass.VERB
+        if left in _INDEFINITE and word.endswith("s"):
+            return WordClass.VERB
         if self._word(at - 1) in _INTENSIFIERS and (word in _NEVER_NOUNS or word in _ADJECTIVES_BY_DEFAULT):
-            return WordClass.ADJECTIVE
+            return WordClass.OTHER
         if word == "close" and right in ("to", "by") and left not in _MODALS:
-            return WordClass.ADJECTIVE
+            return WordClass.OTHER
         if left in _MODALS or left.endswith(_NEGATIONS) or left in _SUBJECTS:
             return WordClass.VERB
         if left == "it":
-            caused = before in _CAUSING or before in _MODALS
+            caused = before in _LETTING or before in _MODALS
             return WordClass.VERB if word.endswith("s") or caused else WordClass.OTHER
         if left in ("which", "that", "who") and (word.endswith("s") or opens_object or right in _PREPOSITIONS):
             return WordClass.VERB
@@ -267,10 +297,14 @@ class Sentence:
         if self._is_plural(left) and not third_person:
             if complement or (self._is_open(right) and word not in _NEVER_NOUNS):
                 return WordClass.VERB
-            if word in ("live", "separate") or (not self._is_open(right) and self._is_only_verb(at, before)):
+            if word in ("live", "separate") or (
+                (not self._is_open(right) or right in _TIMES) and self._is_only_verb(at, before)
+            ):
                 return WordClass.VERB
             return self._noun(word)
-        if third_person and (right in _OPENERS or (word == "lives" and (complement or right in ("here", "there", "alone")))):
+        if third_person and (
+            right in _OPENERS or (word == "lives" and (complement or right in ("here", "there", "alone")))
+        ):
             return WordClass.VERB
         if right in _OPENERS and before in _CAUSING:
             return WordClass.VERB
@@ -279,7 +313,9 @@ class Sentence:
     def _is_only_verb(self, at: int, before: str) -> bool:
         """ "Metals contract when cold": a subject at the beginning, and nothing else that could be the verb."""
         others = self._words[:at] + self._words[at + 1 :]
-        return (not before or before in _DETERMINERS) and not (_BE | _HAVE | _MODALS | _COMMON_VERBS).intersection(others)
+        return (not before or before in _DETERMINERS) and not (_BE | _HAVE | _MODALS | _COMMON_VERBS).intersection(
+            others
+        )
 
     def _noun(self, word: str) -> WordClass:
         return WordClass.OTHER if word in _NEVER_NOUNS else WordClass.NOUN
@@ -289,7 +325,11 @@ class Sentence:
         position = self._left(at)
         left, before, right = self._word(position), self._word(position - 1), self._word(at + 1)
         near = self._words[max(0, position - 4) : position + 1]
-        if left in _MODALS or left.endswith(_NEGATIONS) or any(word in _MODALS for word in near[-3:-1] if left in _SUBJECTS):
+        if (
+            left in _MODALS
+            or left.endswith(_NEGATIONS)
+            or any(word in _MODALS for word in near[-3:-1] if left in _SUBJECTS)
+        ):
             return WordClass.OTHER
         if left in _HAVE | _BE or any(word in _HAVE for word in near[-3:]):
             return WordClass.PARTICIPLE
@@ -313,7 +353,9 @@ class Sentence:
         if self._word(at + 1) != "to":
             return WordClass.OTHER
         left, following = self._word(self._left(at)), self._word(at + 2)
-        thing = left in ("is", "are", "was", "were", "be", "been", "being", "it's") and self._word(at - 2) not in _SUBJECTS
+        thing = (
+            left in ("is", "are", "was", "were", "be", "been", "being", "it's") and self._word(at - 2) not in _SUBJECTS
+        )
         habit = following in _DETERMINERS | _OBJECTS or following.endswith("ing")
         return WordClass.OTHER if thing and not habit else WordClass.PAST
 

@@ -70,7 +70,9 @@ CODE_RULES: tuple[Rule, ...] = (
         lambda match: " ".join([*match[1], digits(match[2]) + (f", {digits(match[3])}" if match[3] else "")]),
     ),
     rule(r"(?<![\w.,$€£#-])(911)(?![\w%]|[.,/-]\d| [a-z]{2,20}s\b(?<!calls)(?<!services))", _digits),
-    rule(r"\b((?:call|dial|ring|phone|text) )(\d{3})(?![\w%]|[.,/ -]\d)", lambda match: match[1] + digits(match[2]), re.I),
+    rule(
+        r"\b((?:call|dial|ring|phone|text) )(\d{3})(?![\w%]|[.,/ -]\d)", lambda match: match[1] + digits(match[2]), re.I
+    ),
     rule(
         r"\b(IEEE )?802\.(\d{1,2})([a-z]{1,2})?(?!\w)",
         lambda match: f"{match[1] or ''}eight oh two dot {cardinal(match[2])} {' '.join(match[3] or '')}".rstrip(),

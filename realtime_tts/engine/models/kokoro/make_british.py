@@ -16,7 +16,9 @@ from realtime_tts.engine.models.kokoro.british import DICTIONARIES_PATH, Diction
 def make_dictionaries(source: Path, target: Path) -> Dictionaries:
     """Packs both dictionaries of `source` into `target`.  Words that both have are left out of the second."""
     gold, silver = (
-        msgspec.json.decode((source / f"gb_{kind}.json").read_bytes(), type=dict[str, str | dict[str, str | None] | None])
+        msgspec.json.decode(
+            (source / f"gb_{kind}.json").read_bytes(), type=dict[str, str | dict[str, str | None] | None]
+        )
         for kind in ("gold", "silver")
     )
     packed = Dictionaries(gold, {word: sound for word, sound in silver.items() if word not in gold})

