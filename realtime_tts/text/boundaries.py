@@ -1,7 +1,7 @@
 """Sentence boundaries of a whole text: those of `sentencex`, corrected.
 
 `sentencex` knows the languages, each with its own list of abbreviations: initials, quotes, which mark ends a sentence.
-For English three lists of the text normaliser (`english/abbreviations.py`) correct it, so that both read an abbreviation
+For English the lists of the text normaliser (`english/abbreviations.py`) correct it, so that both read an abbreviation
 alike.
 """
 

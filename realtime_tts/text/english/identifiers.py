@@ -39,22 +39,76 @@ _CODES = (
     *("ticket", "case", "tracking", "invoice", "serial", "reference", "booking", "badge", "ending in", "ends in"),
     *("ending with", "ends with", "last four digits", "last 4 digits", "digits", "token", "routing", "member id"),
 )
+_CODE_OF = rf"(?:{any_of(_CODES)})(?: number| no\.| id| code)?(?:,? (?:is|was|are|of))?:?"
+_SOFTWARE = (
+    *("python", "node", "java", "php", "ruby", "ubuntu", "debian", "django", "ios", "macos", "android", "chrome"),
+    *("firefox", "kernel", "bluetooth", "usb", "pytorch"),
+)
 _PAIRED = ("room", "suite", "apartment", "flight", "route", "highway", "bus", "channel", "unit", "rm.", "boeing")
-_STATES = (
-    "AL AK AZ AR CA CO CT DE FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK OR PA RI SC "
-    "SD TN TX UT VT VA WA WV WI WY DC"
-).split()
+_STATES = [
+    "AL",
+    "AK",
+    "AZ",
+    "AR",
+    "CA",
+    "CO",
+    "CT",
+    "DE",
+    "FL",
+    "GA",
+    "HI",
+    "ID",
+    "IL",
+    "IN",
+    "IA",
+    "KS",
+    "KY",
+    "LA",
+    "ME",
+    "MD",
+    "MA",
+    "MI",
+    "MN",
+    "MS",
+    "MO",
+    "MT",
+    "NE",
+    "NV",
+    "NH",
+    "NJ",
+    "NM",
+    "NY",
+    "NC",
+    "ND",
+    "OH",
+    "OK",
+    "OR",
+    "PA",
+    "RI",
+    "SC",
+    "SD",
+    "TN",
+    "TX",
+    "UT",
+    "VT",
+    "VA",
+    "WA",
+    "WV",
+    "WI",
+    "WY",
+    "DC",
+]
 
 # A listener may have to write these down.
 CODE_RULES: tuple[Rule, ...] = (
     rule(
-        rf"\b((?:{any_of(_CODES)})(?: number| no\.| id| code)?(?:,? (?:is|was|are|of))?:? ?[\"“'#]{{0,2}})"
+        rf"\b({_CODE_OF} ?[\"“'#]{{0,2}})"
         r"(?<=[ \"“'#])(\d{3,20})(?![\w%]|[.,/-]\d)",
         lambda match: match[1].rstrip("#") + digits(match[2]),
         re.IGNORECASE,
     ),
     rule(
-        rf"\b((?:{any_of(_CODES)})(?: number| no\.| id| code)?(?:,? (?:is|was|are|of))?:? )(\d{{2,4}}(?:-\d{{2,4}}){{1,4}})"
+        rf"\b({_CODE_OF} )(\d{{2,4}}(?:-\d{{2,4}}){{1,4}})"
         r"(?![\w-]|[.,/]\d)",
         lambda match: match[1] + ", ".join(digits(group) for group in match[2].split("-")),
         re.IGNORECASE,
@@ -86,8 +140,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]\w|\w)", _dotted),  # an IP address
     rule(r"(?<![\w.-])(v(?:ersion )?)(\d{1,6}(?:\.\d{1,6}){0,5})(?![\w]|\.\d)", _version, re.IGNORECASE),
     rule(
-        r"\b((?:python|node|java|php|ruby|ubuntu|debian|django|ios|macos|android|chrome|firefox|kernel|bluetooth|usb|pytorch)"
-        r" v?)(\d{1,3}(?:\.\d{1,3}){1,3})(?!\w|\.\d)",
+        rf"\b((?:{any_of(_SOFTWARE)}) v?)(\d{1, 3}(?:\.\d{1, 3}){1, 3})(?!\w|\.\d)",
         lambda match: match[1] + " point ".join(cardinal(part) for part in match[2].split(".")),
         re.IGNORECASE,
     ),

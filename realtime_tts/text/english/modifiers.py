@@ -3,7 +3,31 @@
 import re
 
 _DETERMINERS = frozenset(
-    "a an the this that my your his her its our their another every each one no any some first second third new".split()
+    [
+        "a",
+        "an",
+        "the",
+        "this",
+        "that",
+        "my",
+        "your",
+        "his",
+        "her",
+        "its",
+        "our",
+        "their",
+        "another",
+        "every",
+        "each",
+        "one",
+        "no",
+        "any",
+        "some",
+        "first",
+        "second",
+        "third",
+        "new",
+    ]
 )
 _FOLLOWING = re.compile(r"[ -]([A-Za-z][a-z]{1,30})\b(?!')")
 _PRECEDING = re.compile(r"([A-Za-z']{1,30}) $")

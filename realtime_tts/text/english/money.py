@@ -79,7 +79,8 @@ _CODES: dict[str, _Names] = {
 _CURRENCIES = _SIGNS | _CODES
 _SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion", "t": "trillion"}
 
-CURRENCY_SIGN = rf"(?:(?<![A-Za-z])(?:{any_of(sign for sign in _SIGNS if len(sign) > 1)})|[{''.join(sign for sign in _SIGNS if len(sign) == 1)}])"
+_LONG_SIGNS = [sign for sign in _SIGNS if len(sign) > 1]
+CURRENCY_SIGN = rf"(?:(?<![A-Za-z])(?:{any_of(_LONG_SIGNS)})|[{''.join(_SIGNS.keys() - set(_LONG_SIGNS))}])"
 _AMOUNT = rf"({NUMBER})"
 _SCALE = r"(?:\s?(thousand|million|billion|trillion|[kK]|[mM]n?|[bB]n?|[tT])\b)?"
 _CODE = rf"({any_of(_CODES)})"
@@ -137,7 +138,7 @@ RANGE_RULES: tuple[Rule, ...] = (
 RULES: tuple[Rule, ...] = (
     rule(rf"(?P<before>{CURRENCY_SIGN})\s?{_DECIMALS}(?P<after>)", _european),
     rule(rf"(?<![\w.,]){_DECIMALS}\s?(?P<after>{CURRENCY_SIGN}|EUR\b)", _european),
-    rule(rf"(?<![\w.,])(?P<whole>\d{{1,3}}(?:\.\d{{3}}){{1,4}})(?P<fraction>)\s?(?P<after>€|EUR\b)", _european),
+    rule(r"(?<![\w.,])(?P<whole>\d{1,3}(?:\.\d{3}){1,4})(?P<fraction>)\s?(?P<after>€|EUR\b)", _european),
     rule(rf"({CURRENCY_SIGN})\s?{_AMOUNT}{_SCALE}", _after_sign),
     rule(rf"(?<![\w.,]){_CODE}\s?{_AMOUNT}{_SCALE}", lambda match: _money(match[2], match[1], match[3])),
     rule(

@@ -38,7 +38,10 @@ _ROYAL = (
     "Henry|Louis|Elizabeth|Charles|George|Edward|William|James|John|Paul|Pius|Benedict|Richard|Napoleon|Philip"
     "|Francis|Catherine|Alexander|Leo|Gregory|Mary|Frederick|Nicholas|Peter"
 )
-_NUMBERED = "[Vv]ol\\.|chapter|part|volume|phase|type|section|level|article|book|episode|World War|Chapter|Part|Act|Volume|Phase|Type|Super Bowl|Title|Section|Level|Article|Book|Scene|Episode"
+_NUMBERED = (
+    r"[Vv]ol\.|(?:[Cc]hapter|[Pp]art|[Vv]olume|[Pp]hase|[Tt]ype|[Ss]ection|[Ll]evel|[Aa]rticle|[Bb]ook|[Ee]pisode"
+    "|World War|Act|Super Bowl|Title|Scene)"
+)
 
 # As written: 1,234,567 or 1234 or .5 or 3.14.  Commas first, else "1" of "1,234" would match alone.
 NUMBER = r"(?:\d{1,3}(?:,\d{3}){1,6}(?!\d)|\d{1,40})(?:\.\d{1,40})?|\.\d{1,40}"
