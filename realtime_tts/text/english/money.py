@@ -80,7 +80,7 @@ _CURRENCIES = _SIGNS | _CODES
 _SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion", "t": "trillion"}
 
 _LONG_SIGNS = [sign for sign in _SIGNS if len(sign) > 1]
-CURRENCY_SIGN = rf"(?:(?<![A-Za-z])(?:{any_of(_LONG_SIGNS)})|[{''.join(_SIGNS.keys() - set(_LONG_SIGNS))}])"
+CURRENCY_SIGN = rf"(?:(?<![A-Za-z])(?:{any_of(_LONG_SIGNS)})|[{''.join(sign for sign in _SIGNS if len(sign) == 1)}])"
 _AMOUNT = rf"({NUMBER})"
 _SCALE = r"(?:\s?(thousand|million|billion|trillion|[kK]|[mM]n?|[bB]n?|[tT])\b)?"
 _CODE = rf"({any_of(_CODES)})"
