@@ -24,12 +24,15 @@ _NOT_A_NOUN = frozenset(
         *("please", "all", "seems", "goes", "went"),
     )
 )
+_DIMENSIONS = frozenset(("long", "wide", "tall", "deep", "high", "old", "thick"))
 _MAX_ADJECTIVES = 2
 
 
 def is_modifier(match: re.Match[str]) -> bool:
     """Whether the matched measure stands between a determiner and a noun."""
     following = _FOLLOWING.match(match.string, match.end())
+    if following is not None and following[1] in _DIMENSIONS:  # a 6 ft tall man
+        following = _FOLLOWING.match(match.string, following.end())
     if following is None or following[1].lower() in _NOT_A_NOUN:
         return False
     end = match.start()
@@ -40,7 +43,7 @@ def is_modifier(match: re.Match[str]) -> bool:
         word = preceding[1].lower()
         if word in _DETERMINERS:
             return True
-        if word in _NOT_A_NOUN:
+        if word in _NOT_A_NOUN - _DIMENSIONS:
             return False
         end = preceding.start()
     return False
