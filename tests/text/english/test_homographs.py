@@ -8,6 +8,7 @@ from realtime_tts.text.english.homographs import Sentence, WordClass
 VERB, PAST, PARTICIPLE, NOUN = WordClass.VERB, WordClass.PAST, WordClass.PARTICIPLE, WordClass.NOUN
 ADJECTIVE, OTHER = WordClass.ADJECTIVE, WordClass.OTHER
 
+WORDS = ("I", "the", "read", "used", "a", "record", "to", "it", "live", ",", ".", "-", "close", "A", "her", "was")
 CLASSES = [
     ("live", "I live in Paris.", VERB),
     ("live", "People live longer now.", VERB),
@@ -66,7 +67,7 @@ def test_meanings_that_no_word_class_tells_apart() -> None:
         assert Sentence(text).sense(text.index(word)) == meaning, text
 
 
-@given(st.lists(st.sampled_from(["I", "the", "read", "used", "a", "record", "to", "it", "live", ",", ".", "-", "close", "A", "her", "was"]), max_size=20))
+@given(st.lists(st.sampled_from(WORDS), max_size=20))
 @settings(max_examples=50)
 def test_any_text_has_classes(words: list[str]) -> None:
     text = " ".join(words)

