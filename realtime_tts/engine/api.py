@@ -47,6 +47,9 @@ class ModelInfo:
     """Symbols that the IPA of a pronunciation may have, where it reads IPA."""
     task_type: str | None = None
     """For a model with variants, what this one was trained for: CustomVoice, VoiceDesign or Base."""
+    resume_fade_s: float | None = None
+    """For a sentence that is made again after a loss: over how many seconds the step at the joint is faded.  0 where a
+    model repeats its audio to the bit; None where what it makes again does not continue what was played."""
     silent_frames: int = 0
     """The number of leading frames that may be silence, because the model was trained to begin with it: those that are
     silent are not played."""
@@ -93,6 +96,22 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Resume:
+    """Where a request continues that began on an engine that was lost.
+
+    It goes ahead of all who wait for capacity, and is never refused: its listener is in the middle of speech.
+    """
+
+    samples_received: int
+    """Its audio up to here is made again and withheld."""
+    samples_sent: int
+    """Of these, the ones that were sent to the listener."""
+    words_received: int
+    lead_s: float
+    """Seconds of audio that the listener has left to play."""
+
+
+@dataclass(frozen=True, slots=True)
 class SynthesisRequest:
     """One sentence handed to the engine.
 
@@ -121,6 +140,7 @@ class SynthesisRequest:
     instructions: str | None = None
     reference: Reference | None = None
     speaker_embedding: tuple[float, ...] | None = None
+    resume: Resume | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +275,17 @@ EventSink: TypeAlias = Callable[[EngineEvent], None]
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaStatus:
+    """The state of one of several engines that serve as one."""
+
+    name: str
+    ready: bool
+    reason: str
+    listeners: int
+    capacity: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class EngineStatus:
     """`ready` is what /readyz answers; `reason` says why it is not ready."""
 
@@ -267,6 +298,8 @@ class EngineStatus:
     """Listeners that are admitted at once, at present; None where all are."""
     costs: PipelineCosts | None = None
     """What launches cost, fitted to those that were measured."""
+    replicas: tuple[ReplicaStatus, ...] = ()
+    """Where it is several engines in other processes."""
 
 
 class EngineHandle(Protocol):

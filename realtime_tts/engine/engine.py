@@ -23,6 +23,7 @@ from realtime_tts.engine.api import (
     Submit,
     SynthesisRequest,
     TextReady,
+    Word,
     WordsReady,
 )
 from realtime_tts.engine.config import EngineConfig
@@ -313,10 +314,18 @@ class Engine:
         if output.handoff is not None:
             progress.handoff = output.handoff
         state.truncated |= output.truncated
-        if output.words:
-            self._events.append(WordsReady(state.request_id, output.words))
+        if output.words and (words := self._new_words(state, output.words)):
+            self._events.append(WordsReady(state.request_id, words))
         if output.text:
             self._events.append(TextReady(state.request_id, output.text))
+
+    @staticmethod
+    def _new_words(state: RequestState, words: tuple[Word, ...]) -> tuple[Word, ...]:
+        if (resume := state.request.resume) is None:
+            return words
+        repeated = min(len(words), resume.words_received - state.words_repeated)
+        state.words_repeated += repeated
+        return words[repeated:]
 
     def _commit_samples(self, state: RequestState, end: int, frames: int, values: Payload) -> None:
         expected = frames * self._info.samples_per_frame
@@ -331,9 +340,20 @@ class Engine:
         withheld = silent_samples(samples, self._info.samples_per_frame, lead_in)
         state.samples_withheld += withheld
         state.chunks += 1
-        state.samples_out += expected - withheld
         state.source.output.drop_before(end - self._plan.left_context_frames)
-        self._events.append(AudioReady(state.request_id, samples[withheld:]))
+        new = self._not_repeated(state, samples[withheld:])
+        state.samples_out += len(new)
+        if len(new) or state.request.resume is None:
+            self._events.append(AudioReady(state.request_id, new))
+
+    @staticmethod
+    def _not_repeated(state: RequestState, samples: Samples) -> Samples:
+        """What the listener has not received before the loss of another engine."""
+        if (resume := state.request.resume) is None:
+            return samples
+        repeated = min(len(samples), resume.samples_received - state.samples_repeated)
+        state.samples_repeated += repeated
+        return samples[repeated:]
 
     # -- Ends ----------------------------------------------------------------------------------------------------------
 

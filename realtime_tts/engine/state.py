@@ -123,6 +123,9 @@ class RequestState:
     samples_sent: int = 0
     samples_withheld: int = 0
     """Leading silence that is not played."""
+    samples_repeated: int = 0
+    """Made again after a loss, and not sent again."""
+    words_repeated: int = 0
     truncated: bool = False
     ended: FinishReason | None = None
 

@@ -81,6 +81,7 @@ def info(*, reads_ahead: bool = False, thinker: bool = False) -> ModelInfo:
         # The words of an answer are not in the request's text, so they have no position in it.
         fields=frozenset({"speed"} if thinker else {"speed", "word_timestamps"}),
         reads_ahead=reads_ahead,
+        resume_fade_s=0.0,
     )
 
 
