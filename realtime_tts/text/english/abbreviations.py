@@ -222,6 +222,7 @@ _STREETS = {
     "Ter": "Terrace",
     "Cir": "Circle",
 }
+_DIRECTIONS = {"N": "North", "S": "South", "E": "East", "W": "West"}
 _ONLY_STREETS = ("Blvd", "Ave", "Rd", "Ln", "Hwy", "Pkwy", "St")
 """That mean nothing else after a capitalised word."""
 
@@ -235,6 +236,9 @@ def _street(match: re.Match[str]) -> str:
 def _address(match: re.Match[str]) -> str:
     """1204 Oak St: the house number in pairs."""
     number, space, name = match[1].partition(" ")
+    initial, _, rest = name.partition(" ")
+    if direction := _DIRECTIONS.get(initial.rstrip(".")):
+        name = f"{direction} {rest}"
     return (pairs(number) if len(number) == 4 else number) + space + name + _STREETS[match[2]]
 
 
@@ -279,6 +283,7 @@ RULES: tuple[Rule, ...] = (
     # A title before a name; after one, a street.
     rule(r"\bDr\.(?= [A-Z])", "Doctor"),
     rule(r"(?<=[a-z] )Dr\.(?!\w)", "Drive"),
+    rule(rf"\b({_CAPITALISED}) (Dr)(?=[,;]|$| [a-z])", _street),
     rule(r"\bSt\.(?= [A-Z])", "Saint"),
     rule(r"(?<=\w )St\.(?!\w)", "Street"),
     rule(r"\b[Nn]os?\. ?(?=\d)", "number "),

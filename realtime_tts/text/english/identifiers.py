@@ -38,6 +38,7 @@ _CODES = (
     *("code", "passcode", "password", "pin", "otp", "zip", "postcode", "extension", "account", "order", "confirmation"),
     *("ticket", "case", "tracking", "invoice", "serial", "reference", "booking", "badge", "ending in", "ends in"),
     *("ending with", "ends with", "last four digits", "last 4 digits", "digits", "token", "routing", "member id"),
+    *("phone", "telephone", "fax", "mobile", "cell", "ssn", "ssn ending", "card ending", "account ending"),
 )
 _CODE_OF = rf"(?:{any_of(_CODES)})(?: number| no\.| id| code)?(?:,? (?:is|was|are|of))?:?"
 _SOFTWARE = (
@@ -56,7 +57,7 @@ _STATES = (
 CODE_RULES: tuple[Rule, ...] = (
     rule(
         rf"\b({_CODE_OF} ?[\"“'#]{{0,2}})"
-        r"(?<=[ \"“'#])(\d{3,20})(?![\w%]|[.,/-]\d)",
+        r"(?<=[ \"“'#])(\d{3,20})(?![\w%]|[.,/-]\d|[ -]\d{3})",
         lambda match: match[1].rstrip("#") + digits(match[2]),
         re.IGNORECASE,
     ),
@@ -68,8 +69,10 @@ CODE_RULES: tuple[Rule, ...] = (
     ),
     # Rooms and flights: 1204 is twelve oh four.
     rule(
-        rf"\b({any_of(_PAIRED)})( #?)(?:([A-Z]{{2}}|[A-Z]\d) ?)?(\d{{3,4}})(?![\w%]|[.,/-]\d)",
-        lambda match: f"{match[1]} {' '.join(match[3] or '')}{' ' if match[3] else ''}{pairs(match[4])}",
+        rf"\b({any_of(_PAIRED)})((?: number| no\.)? #?)(?:([A-Z]{{2}}|[A-Z]\d) ?)?(\d{{3,4}})(?![\w%]|[.,/-]\d)",
+        lambda match: (
+            f"{match[1]}{match[2].rstrip(' #')} {' '.join(match[3] or '')}{' ' if match[3] else ''}{pairs(match[4])}"
+        ),
         re.IGNORECASE,
     ),
     rule(
@@ -79,6 +82,11 @@ CODE_RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.,$€£#-])(911)(?![\w%]|[.,/-]\d| [a-z]{2,20}s\b(?<!calls)(?<!services))", _digits),
     rule(
         r"\b((?:call|dial|ring|phone|text) )(\d{3})(?![\w%]|[.,/ -]\d)", lambda match: match[1] + digits(match[2]), re.I
+    ),
+    rule(
+        r"\b(text \w{1,20} to |text )(\d{4,6})(?![\w%]|[.,/ -]\d)",
+        lambda match: match[1] + digits(match[2]),
+        re.IGNORECASE,
     ),
     rule(
         r"\b(IEEE )?802\.(\d{1,2})([a-z]{1,2})?(?!\w)",
@@ -101,7 +109,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.-])\+\d{1,3}(?:[ -]\(?\d{2,6}\)?){2,5}(?![\w-])", _phone),
     rule(r"(?<![\w.,-])()(\d{3})(\d{3})(\d{4})(?![\w-]|[.,]\d)", _ten_digits),
     rule(r"(?<![\w.,-])(1)(\d{3})(\d{3})(\d{4})(?![\w-]|[.,]\d)", _ten_digits),
-    rule(r"(?<![\w.,-])0\d{2,4}(?:[ -]\d{3,6}){1,2}(?![\w-]|[.,]\d)", _phone),  # British
+    rule(r"(?<![\w.,-])0\d{2,4}(?:[ -]\d{3,8}){1,2}(?![\w-]|[.,]\d)", _phone),  # British
     rule(r"(?<![\w.-])\d{3}-\d{4}(?![\w-])", _phone),
     rule(r"(?<![\w.-])\d{4}(?:[ -]\d{4}){3}(?![\w-])", _phone),
 )

@@ -6,6 +6,8 @@ _DETERMINERS = frozenset(
     (
         *("a", "an", "the", "this", "that", "my", "your", "his", "her", "its", "our", "their", "another"),
         *("every", "each", "one", "no", "any", "some", "first", "second", "third", "new"),
+        *("these", "those", "several", "many", "few", "two", "three", "four", "five", "six", "seven", "eight"),
+        *("nine", "ten", "twelve", "twenty"),
     )
 )
 _FOLLOWING = re.compile(r"[ -]([A-Za-z][a-z]{1,30})\b(?!')")
@@ -17,7 +19,7 @@ _NOT_A_NOUN = frozenset(
         *("away", "ago", "long", "wide", "tall", "deep", "high", "old", "thick", "apart", "early", "late"),
         *("later", "before", "after", "above", "below", "over", "under", "than", "if", "when", "so"),
         *("because", "then", "now", "today", "yesterday", "tomorrow", "too", "has", "have", "had", "will"),
-        *("would", "can", "could", "should", "may", "might", "must", "worth", "total", "plus", "minus"),
+        *("would", "could", "should", "may", "might", "must", "worth", "total", "plus", "minus"),
         *("north", "south", "east", "west", "up", "down", "out", "it", "he", "she", "they", "we", "you"),
         *("the", "until", "since", "while", "through", "into", "without", "within", "around", "here"),
         *("there", "last", "next", "a", "an", "this", "only", "left", "remaining", "back", "not", "just"),

@@ -76,13 +76,14 @@ _CODES: dict[str, _Names] = {
     "ZAR": ("rand", "rand", "cent", "cents"),
     "AED": ("dirham", "dirhams", "fils", "fils"),
 }
+_DOLLAR_CODES = ("USD", "CAD", "AUD", "NZD", "HKD", "SGD")
 _CURRENCIES = _SIGNS | _CODES
 _SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion", "t": "trillion"}
 
 _LONG_SIGNS = [sign for sign in _SIGNS if len(sign) > 1]
 CURRENCY_SIGN = rf"(?:(?<![A-Za-z])(?:{any_of(_LONG_SIGNS)})|[{''.join(sign for sign in _SIGNS if len(sign) == 1)}])"
 _AMOUNT = rf"({NUMBER})"
-_SCALE = r"(?:\s?(thousand|million|billion|trillion|[kK]|[mM]n?|[bB]n?|[tT])\b)?"
+_SCALE = r"(?:\s?(thousand|million|billion|trillion|lakh|crore|[kK]|[mM]n?|[bB]n?|[tT])\b)?"
 _CODE = rf"({any_of(_CODES)})"
 
 
@@ -111,10 +112,14 @@ def _after_sign(match: re.Match[str]) -> str:
     return f"{_money(match[2], match[1], match[3], modifier=is_modifier(match))} "
 
 
+def _coded(match: re.Match[str]) -> str:
+    return _money(match[1], match[3], match[2]) if match[3] in _DOLLAR_CODES else match[0]
+
+
 def _range(match: re.Match[str]) -> str:
     """ "$5–10" is five to ten dollars, "$1.5M–$2M" one point five million to two million dollars."""
     sign, low, low_scale, other_sign, high, high_scale = match.groups()
-    if other_sign and (other_sign != sign or not low_scale):
+    if other_sign and (other_sign != sign or not (low_scale or high_scale)):
         return match[0]
     return f"{_scaled(low, low_scale)} to {_money(high, sign, high_scale)} "
 
@@ -139,6 +144,9 @@ RULES: tuple[Rule, ...] = (
     rule(rf"(?P<before>{CURRENCY_SIGN})\s?{_DECIMALS}(?P<after>)", _european),
     rule(rf"(?<![\w.,]){_DECIMALS}\s?(?P<after>{CURRENCY_SIGN}|EUR\b)", _european),
     rule(r"(?<![\w.,])(?P<whole>\d{1,3}(?:\.\d{3}){1,4})(?P<fraction>)\s?(?P<after>€|EUR\b)", _european),
+    # $5 CAD and CAD $5: the code says which dollars.
+    rule(rf"\$\s?{_AMOUNT}{_SCALE} ?([A-Z]{{2}}D)\b", _coded),
+    rule(rf"\b({any_of(_DOLLAR_CODES)}) ?\$(?=\d)", lambda match: f"{match[1]} "),
     rule(rf"({CURRENCY_SIGN})\s?{_AMOUNT}{_SCALE}", _after_sign),
     rule(rf"(?<![\w.,]){_CODE}\s?{_AMOUNT}{_SCALE}", lambda match: _money(match[2], match[1], match[3])),
     rule(

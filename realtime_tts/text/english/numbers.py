@@ -106,7 +106,11 @@ def _words(value: int) -> str:
 
 
 def _fraction(match: re.Match[str]) -> str:
-    top, bottom = match[2], match[3]
+    return fraction(match[1], match[2], match[3])
+
+
+def fraction(whole: str | None, top: str, bottom: str) -> str:
+    """ "2 1/2" -> "two and a half"."""
     if (top, bottom) in {("24", "7"), ("9", "11"), ("50", "50")}:
         words = f"{cardinal(top)} {cardinal(bottom)}"
     elif bottom in {"10", "100"}:
@@ -116,8 +120,8 @@ def _fraction(match: re.Match[str]) -> str:
         words = f"{cardinal(top)} {_PARTS[bottom]}{plural}".replace("halfs", "halves")
     else:
         words = f"{cardinal(top)} over {cardinal(bottom)}"
-    if match[1]:
-        return f"{cardinal(match[1])} and {words.replace('one half', 'a half').replace('one quarter', 'a quarter')}"
+    if whole:
+        return f"{cardinal(whole)} and {words.replace('one half', 'a half').replace('one quarter', 'a quarter')}"
     return words
 
 
@@ -171,10 +175,11 @@ DECADE_RULES: tuple[Rule, ...] = (
     rule(r"\b([Mm]id|[Ee]arly|[Ll]ate)-(?=nineteen|eighteen|seventeen|two)", lambda match: f"{match[1]} "),
     # The 80s, my 40s, the late 90s, mid-80s, 80s music.
     rule(rf"\b({any_of(_BEFORE_DECADE)})[ -]([2-9])0'?s\b", lambda match: f"{match[1]} {_DECADES[match[2]]}", re.I),
-    rule(rf"(?<![\w.,])()([2-9])0'?s(?= (?:{any_of(_OF_A_DECADE)})\b)", _decade),
+    rule(rf"(?<![\w.,])()([2-9])0'?s(?= (?:{any_of(_OF_A_DECADE)})\b|-(?:style|era|inspired|themed)\b)", _decade),
     # In my 20s and 30s; the 1960s-80s.
     rule(
-        rf"\b({any_of(_DECADES.values())}|hundreds|thousands)( and | or | to | ?[-–] ?)(?:'?([2-9])0'?s\b|(?=[a-z]))",
+        rf"\b({any_of(_DECADES.values())}|hundreds|thousands)( and | or | to | ?[-–] ?)(?:'?([2-9])0'?s\b"
+        rf"|(?=(?:\w{{3,9}} )?(?:{any_of(_DECADES.values())}|hundreds|thousands)\b))",
         _decades,
     ),
 )
@@ -199,5 +204,6 @@ ROMAN_RULES: tuple[Rule, ...] = (
         rf"(?=[IVX]{{2}})({_NUMERAL})\b(?!'| (?:drip|bag|line|fluid))",
         _numbered,
     ),
+    rule(r"\b(Super Bowl) (L)\b(?!')", _numbered),
     rule(r"\b(World War|Chapter|Act) (I)\b(?!')", _numbered),
 )

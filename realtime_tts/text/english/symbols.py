@@ -61,7 +61,7 @@ _POWERS = {"2": "squared", "²": "squared", "3": "cubed", "³": "cubed"}
 def _power(match: re.Match[str]) -> str:
     """x^2 is "x squared", 10^8 "ten to the eighth", 10^-3 "ten to the minus three"."""
     base, sign, exponent = match[1], match[2], match[3]
-    if not sign and exponent in _POWERS:
+    if not sign and exponent in _POWERS and (base, exponent) != ("10", "3"):
         return f"{base} {_POWERS[exponent]}"
     return f"{base} {_exponent(sign, exponent)}"
 

@@ -3,7 +3,7 @@
 import re
 
 from realtime_tts.text.english.modifiers import is_modifier
-from realtime_tts.text.english.numbers import NUMBER, cardinal, number
+from realtime_tts.text.english.numbers import NUMBER, cardinal, fraction, number
 from realtime_tts.text.rules import Rule, any_of, rule
 
 _UNITS = {  # as written: one, many
@@ -24,6 +24,7 @@ _UNITS = {  # as written: one, many
     "mg": ("milligram", "milligrams"),
     "µg": ("microgram", "micrograms"),
     "mcg": ("microgram", "micrograms"),
+    "ug": ("microgram", "micrograms"),
     "tbsp": ("tablespoon", "tablespoons"),
     "Tbsp": ("tablespoon", "tablespoons"),
     "tsp": ("teaspoon", "teaspoons"),
@@ -195,6 +196,12 @@ def _unit(match: re.Match[str]) -> str:
 _POWERS = str.maketrans("²³", "23")
 
 
+def _part_of_unit(match: re.Match[str]) -> str:
+    """1/2 tsp is one half teaspoon, 1 1/2 tsp one and a half teaspoons."""
+    one, many = _UNITS[match[4].replace("º", "°")]
+    return f"{fraction(match[1], match[2], match[3])} {many if match[1] else one}"
+
+
 def _duration(match: re.Match[str]) -> str:
     amounts = zip(match.groups(), (("hour", "hours"), ("minute", "minutes"), ("second", "seconds")), strict=True)
     return " ".join(f"{cardinal(text)} {one if text == '1' else many}" for text, (one, many) in amounts if text)
@@ -214,6 +221,7 @@ EARLY_RULES: tuple[Rule, ...] = (
 )
 
 RULES: tuple[Rule, ...] = (
+    rule(rf"(?<![\w./])(?:(\d{{1,3}}) )?(\d{{1,2}})/(\d{{1,2}}) ?({any_of(_UNITS)})(?!\w)", _part_of_unit),
     # Blood pressure.
     rule(r"(?<![\w.,/])(\d{2,3})/(\d{2,3})(?= ?mmHg\b)", lambda match: f"{cardinal(match[1])} over {match[2]}"),
     rule(rf"(?<![\w.,])({NUMBER})[ -]?({any_of(_UNITS)}|º[CF]?)(?:/({any_of(_PER)})(\^?[23]|[²³])?)?(?!\w)", _unit),
