@@ -134,14 +134,15 @@ class Utterance:
     def _on_sentences(self, sentences: list[Sentence], now_s: float) -> Iterator[EngineCommand | Warned]:
         if self.early is not None and sentences:
             yield complete(self.early, sentences[0], now_s)
+            if sentences[0].pause_shortened:
+                yield self._pause_shortened()
             self.early, end = None, sentences[0].end
             sentences = sentences[1:]
             self.cleaner.forget(end)
         for sentence in sentences:
             self.pause_s += sentence.pause_s
             if sentence.pause_shortened:
-                message = f"a pause has at most {MAX_PAUSE_S:g} s: shortened"
-                yield Warned("pause_shortened", message, self.index, self.context_id)
+                yield self._pause_shortened()
             if is_speakable(sentence.text):
                 self._enqueue(self.builder.build(self, sentence, now_s))
         if sentences:
@@ -152,6 +153,10 @@ class Utterance:
             message = f"there are no words in {printable(wordless[0].text[:80])!r}{more}: skipped"
             yield Warned("nothing_to_speak", message, self.index, self.context_id)
         yield from self.queue.submit_next()
+
+    def _pause_shortened(self) -> Warned:
+        message = f"a pause has at most {MAX_PAUSE_S:g} s: shortened"
+        return Warned("pause_shortened", message, self.index, self.context_id)
 
     def _on_beginning(self, now_s: float) -> Iterator[EngineCommand]:
         """For a model that reads ahead: submits the sentence whose end has not been received."""
