@@ -58,7 +58,7 @@ _ORDINAL_LANGUAGES = frozenset(
 )
 _NEVER_LAST = re.compile(rf"(?<![\w.])(?:{any_of(NEVER_LAST)})$")
 _SELDOM_LAST = re.compile(rf"(?<![\w.])(?:{any_of(SELDOM_LAST)})$|\d ?(?:{any_of(UNITS_WITH_POINT)})$")
-_GOES_ON = re.compile(r"\s*[a-z0-9(]")
+_CONTINUATION = re.compile(r"\s*[a-z0-9(]")
 
 # sentencex treats these as closers before their partner was received: "Non ? « Oui", "five o'clock. 'Tis late".
 _OPENER = re.compile(r"(?<=\s)(?:[«‹„“‘(\[{¿¡]\s*|['\"])$")
@@ -143,7 +143,7 @@ class SentenceBoundaries:
             last_words = window[max(0, end - _LOOK_BACK_CHARS) : end].rstrip()
             if last_words.endswith(NEVER_LAST) and _NEVER_LAST.search(last_words):
                 return True
-            if last_words[-1:] == "." and _SELDOM_LAST.search(last_words) and _GOES_ON.match(window, end):
+            if last_words[-1:] == "." and _SELDOM_LAST.search(last_words) and _CONTINUATION.match(window, end):
                 return True
             if last_words.endswith("!") and last_words[-2:-1].isdigit() and window[end:].lstrip()[:1] in "=+*/<>^":
                 return True

@@ -445,9 +445,9 @@ def test_nothing_is_lost_where_a_stream_stalls(text: str, at: int) -> None:
 # -- Abbreviations -----------------------------------------------------------------------------------------------------
 
 
-def test_abbreviations_do_not_end_a_sentence_that_goes_on() -> None:
+def test_abbreviations_do_not_end_a_sentence_that_continues() -> None:
     for text in (
-        "I told Ms. Poe so.",
+        "I saw Ms. Poe there.",
         "It takes approx. 5 minutes.",
         "See vol. 4.",
         "See ch. 2, eq. 6 and ext. 9.",

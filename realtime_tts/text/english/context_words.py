@@ -120,7 +120,7 @@ PAST_SIGNS = _set("yesterday ago once earlier previously finally recently")
 PAST_PHRASES = re.compile(
     r"\b(?:last (?:night|week|month|year|time|summer|winter|spring|fall|monday|tuesday|wednesday"
     r"|thursday|friday|saturday|sunday)|this morning|in (?:nineteen|two thousand|twenty)|"
-    r"when i was|as a (?:child|kid)|at school|the other day|was|were|said|told|thought|felt|loved)\b"
+    r"when i was|as a (?:child|kid)|at school|the other day|was|were|said|thought|felt|loved)\b"
 )
 DEFINITE = _set("it that this the your his her their about somewhere an a all one every")
 RELATIVES = _set("which that who")
