@@ -40,9 +40,14 @@ class Configure:
     top_p: Change[float] = UNSET
     repetition_penalty: Change[float] = UNSET
     word_timestamps: Change[bool] = UNSET
+    timestamps_in_audio: Change[bool] = UNSET
+    """Word times are sent in the messages of the audio, not in messages of their own."""
     frame_header: Change[bool] = UNSET
     continuity_threshold_s: Change[float] = UNSET
     on_new_context: Change[str] = UNSET
+    live: Change[bool] = UNSET
+    """Chosen by the front end, not by the client.  False if nobody listens before the whole response: its requests may
+    be queued for longer, behind those of live listeners."""
     unknown: tuple[str, ...] = ()
     """Names of fields that the protocol does not define: reported as ignored."""
 
@@ -60,6 +65,14 @@ class Text:
 class Flush:
     """Speak the buffered text now; the utterance stays open."""
 
+    context_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The same, acknowledged: by `TextCommitted` at once, by `SegmentDone` after the audio of the text."""
+
+    commit_id: str | None = None
     context_id: str | None = None
 
 
@@ -97,5 +110,5 @@ class Close:
     """Finish the text received so far, then close."""
 
 
-SessionInput: TypeAlias = Configure | Text | Flush | Done | Cancel | PlaybackReport | KeepAlive | Close
-ContextInput: TypeAlias = Text | Flush | Done | Cancel | PlaybackReport
+SessionInput: TypeAlias = Configure | Text | Flush | Commit | Done | Cancel | PlaybackReport | KeepAlive | Close
+ContextInput: TypeAlias = Text | Flush | Commit | Done | Cancel | PlaybackReport

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from realtime_tts.session.events import (
     AudioChunk,
     AudioEnd,
+    SegmentDone,
     SentenceDone,
     SentenceFailed,
     SentenceStarted,
@@ -105,7 +106,9 @@ class Outbox:
 
 def _utterance_index(outgoing: Outgoing) -> int | None:
     match outgoing:
-        case AudioChunk() | AudioEnd() | Words() | SentenceFailed() | SentenceStarted() | UtteranceDone():
+        case AudioChunk() | AudioEnd() | Words() | SentenceFailed() | SentenceStarted():
+            return outgoing.utterance_index
+        case SegmentDone() | UtteranceDone():
             return outgoing.utterance_index
         case StartOf(sentence=sentence) | DoneOf(sentence=sentence):
             return sentence.utterance.index

@@ -9,8 +9,8 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 from realtime_tts.errors import InvalidMessage, MalformedMessage, MessageTooBig, RealtimeTTSError
-from realtime_tts.frontends.native.decode import decode
-from realtime_tts.frontends.native.encode import NativeEncoder, error_message
+from realtime_tts.frontends.dialects import ClientDialect
+from realtime_tts.frontends.native.encode import error_message
 from realtime_tts.frontends.native.messages import PROTOCOL, encode
 from realtime_tts.session.events import SessionEvent
 from realtime_tts.session.frontend import Frame
@@ -79,18 +79,16 @@ class NativeFrontEnd:
     ) -> None:
         self._websocket = websocket
         self._request = request
-        self._max_message_bytes = max_message_bytes
-        self._encoder = NativeEncoder(session_id)
+        self._dialect = ClientDialect(session_id, max_message_bytes)
 
     async def receive(self) -> Iterable[SessionInput] | None:
         message = await self._websocket.receive()
         if message.type is WSMsgType.TEXT or message.type is WSMsgType.BINARY:
-            is_binary = message.type is WSMsgType.BINARY
-            return (decode(message.data, is_binary=is_binary, max_message_bytes=self._max_message_bytes),)
+            return self._dialect.decode(message.data, is_binary=message.type is WSMsgType.BINARY)
         return None
 
     def encode(self, event: SessionEvent) -> Iterable[Frame]:
-        return self._encoder.encode(event)
+        return self._dialect.encode(event)
 
     def send(self, frame: Frame) -> Coroutine[Any, Any, None]:
         return self._websocket.send_frame(frame.data, WSMsgType.BINARY if frame.is_binary else WSMsgType.TEXT)
