@@ -38,7 +38,7 @@ DETERMINERS = _set(
 OBJECTS = _set(
     """
     it them him us me you yourself myself himself herself themselves everything anything something nothing everyone
-    someone
+    someone anyone anybody somebody everybody
     """
 )
 OPENERS = (
@@ -67,7 +67,6 @@ ADVERBS = _set(
     """
     not never always also just only then now again still often ever already really usually sometimes probably
     actually currently simply even soon rather better rarely seldom regularly daily generally normally typically
-    both all
     """
 )
 INTENSIFIERS = _set(

@@ -63,6 +63,8 @@ class WordClass(StrEnum):
 
 _WORDS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|[^\s\w]")
 
+_ASKING = frozenset(("do", "does", "did", "can", "could", "will", "would", "should", "may", "must"))
+
 EXTRA_HOMOGRAPHS = frozenset(("lead", "resume", "polish", "a"))
 """Homographs that the dictionaries do not have by class."""
 
@@ -117,7 +119,11 @@ class Sentence:
     def _left(self, at: int) -> int:
         """The word before `at` that decides: adverbs in between do not."""
         at -= 1
-        while self._word(at) in ADVERBS or (self._word(at).endswith("ly") and len(self._word(at)) > 4):
+        while (
+            self._word(at) in ADVERBS
+            or (self._word(at) in ("both", "all") and self._word(at - 1))
+            or (self._word(at).endswith("ly") and len(self._word(at)) > 4)
+        ):
             at -= 1
         return at
 
@@ -174,8 +180,10 @@ class Sentence:
             return WordClass.VERB
         if left in RELATIVES and (right in OPENERS or right in PREPOSITIONS):
             return WordClass.VERB
+        if self._is_caused(left, before) or (left in INDEFINITE and before in MODALS):
+            return WordClass.VERB
         if left == "it":
-            return WordClass.VERB if before in LETTING or before in MODALS else WordClass.OTHER
+            return WordClass.OTHER
         if left in LINKING and word in NEVER_NOUNS | ADJECTIVES_BY_DEFAULT:
             return WordClass.OTHER
         if self._is_before_noun(left) or left in LINKING | PREPOSITIONS | HAVE:
@@ -189,6 +197,10 @@ class Sentence:
         if self._is_predicate(at, left, before):
             return WordClass.VERB
         return WordClass.OTHER if word in NEVER_NOUNS else WordClass.NOUN
+
+    def _is_caused(self, left: str, before: str) -> bool:
+        """Let it use that, help me read, does anyone object."""
+        return left in OBJECTS and before in LETTING | {"let's"} | _ASKING
 
     def _is_predicate(self, at: int, left: str, before: str) -> bool:
         """Whether it is the verb of the noun before it: "Factories produce cars"."""
@@ -261,10 +273,11 @@ class Sentence:
         """ "Read" sounds like "red" in the past, and as an adjective."""
         position = self._left(at)
         left, right = self._word(position), self._word(at + 1)
-        asked = left in SUBJECTS and self._word(position - 1) in MODALS  # did you read
+        before = self._word(position - 1)
+        asked = (left in SUBJECTS and before in MODALS) or self._is_caused(left, before)  # did you read, let me read
         if asked or left in MODALS or left.endswith(NEGATIONS):
             return WordClass.OTHER
-        if left in HAVE | BE or self._word(position - 1) in HAVE or self._word(position - 2) in HAVE:
+        if left in HAVE | BE or before in HAVE or self._word(position - 2) in HAVE:
             return WordClass.PARTICIPLE
         if self._word(at - 1) in ("well", "widely", "best"):
             return WordClass.PARTICIPLE
@@ -276,9 +289,7 @@ class Sentence:
             return WordClass.PAST if right in DEFINITE else WordClass.OTHER
         if left in ("you", "they") or self._is_plural(left) or left in CONJUNCTIONS | PREPOSITIONS:
             return WordClass.OTHER
-        return (
-            WordClass.OTHER if self._word(position - 1) in MODALS else WordClass.PAST
-        )  # "the teacher read", "Tom read"
+        return WordClass.OTHER if before in MODALS else WordClass.PAST  # "the teacher read", "Tom read"
 
     def _used(self, at: int) -> WordClass:
         """ "Used to" is a habit, unless something is used to do something."""

@@ -64,5 +64,11 @@ We must polish the Polish table. Polish it. = pˈɑlɪʃ pˈOlɪʃ
 He plays bass guitar. = bˈAs
 An elaborate plan. Elaborate on that. = əlˈæbəɹət əlˈæbəɹˌAt
 We estimate it by a rough estimate. = ˈɛstəmˌAt ˈɛstəmət
+Let me read it. = ɹˈid
+Does anyone object? = əbʤˈɛkt
+Let us close in prayer. = klˈOz
+Both uses are valid. = jˈusᵻz
+He abuses his power. = əbjˈuzᵻz
+Lead poisoning is serious. = lˈɛd
 Vitamin A is good. A dog. = vˈITəmən ˈA ɪz ɐ dˈɔɡ
 """
