@@ -58,7 +58,7 @@ def explain(
     needed, and the voice itself is not loaded.  Phonemes are the model's own symbols; a model that reads letters has
     none.  Example:
 
-    realtime-tts explain "I read it on 3/4. Dr. Hale paid $5." --voice bf_emma
+    realtime-tts explain 'I read it on 3/4. Dr. Hale paid $5.' --voice bf_emma
     """
     from realtime_tts.cli.configured_models import configured_models  # imports numpy; `--help` need not
     from realtime_tts.engine import models
