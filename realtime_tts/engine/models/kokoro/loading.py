@@ -14,7 +14,7 @@ from realtime_tts.engine.models.kokoro.frames import SAMPLE_RATE_HZ, SAMPLES_PER
 from realtime_tts.engine.models.kokoro.ipa import IPA_SYMBOLS
 from realtime_tts.engine.models.kokoro.onnx_rewrite.prepare_model import prepared_model, user_cache_dir
 from realtime_tts.engine.models.kokoro.onnx_sessions import load_session, return_free_memory
-from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
+from realtime_tts.engine.models.kokoro.phonemes import Pronouncers
 from realtime_tts.engine.models.kokoro.styles import Styles, load_styles, voices_of
 from realtime_tts.engine.models.kokoro.unmodified import SampleStage, WholeGraphStage, load_unmodified
 from realtime_tts.engine.models.kokoro.vocoder import CONTEXT_FRAMES, VocoderStage
@@ -92,13 +92,13 @@ def build(
             acoustics = _sessions(graphs.acoustic, threads, lanes)
             vocoders = _sessions(graphs.vocoder, threads, lanes)
         pairs = [
-            (AcousticStage(acoustic, Pronouncer().read, styles), VocoderStage(vocoder, styles))
+            (AcousticStage(acoustic, Pronouncers().read, styles), VocoderStage(vocoder, styles))
             for acoustic, vocoder in zip(acoustics, vocoders, strict=True)
         ]
     else:
         pair, plan, nominal_streams = UNMODIFIED_SPECS, UNMODIFIED_CHUNK_PLAN, UNMODIFIED_NOMINAL_STREAMS
         whole = load_unmodified(weights, threads=threads)
-        pairs = [(WholeGraphStage(whole, Pronouncer().read, styles), SampleStage()) for _ in range(lanes)]
+        pairs = [(WholeGraphStage(whole, Pronouncers().read, styles), SampleStage()) for _ in range(lanes)]
     costs = _measure(*pairs[0], plan, MonotonicClock())
     return_free_memory()
     specs = tuple(replace(spec, replicas=lanes) for spec in pair)
