@@ -503,6 +503,20 @@ def test_a_resumed_request_whose_text_has_all_become_codes_waits_for_more_text()
     assert np.array_equal(found, tone.render(asked)[20 * tone.SAMPLES_PER_FRAME :])
 
 
+def test_codes_that_no_engine_made_fail_their_own_request_only() -> None:
+    asked = resumed(2, 10)
+    assert asked.resume is not None
+    for codes in (b"x", b"xy", b"\xff" * 6, b"\x40\x00" * 3, asked.resume.codes * 9):
+        model = tone.build()
+        engine, events = make_engine(model)
+        engine.handle(Submit(dataclasses.replace(asked, resume=dataclasses.replace(asked.resume, codes=codes))))
+        engine.handle(Submit(request(1)))
+        run_to_end(engine)
+        assert isinstance(ends_of(events, "r0")[0].error, SynthesisFailed), codes
+        assert ends_of(events, "r1")[0].reason is FinishReason.COMPLETE, codes
+        assert slots(model) == 0
+
+
 def test_what_is_repeated_is_decoded_in_as_few_chunks_as_possible() -> None:
     for coded_frames in (0, 40):
         engine, _events, executor = make_held_engine(tone.build())

@@ -5,8 +5,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from realtime_tts.engine.models.tone.waveform import FrameMaker, Frames, answer, decode, frame_count, loudness_of, words
+from realtime_tts.engine.api import SynthesisRequest
+from realtime_tts.engine.models.tone.waveform import (
+    CODE_LIMITS,
+    FrameMaker,
+    Frames,
+    answer,
+    decode,
+    frame_count,
+    loudness_of,
+    words,
+)
 from realtime_tts.engine.stage import Payload, StageInput, StageOutput, host_array, unpack_codes
+from realtime_tts.errors import SynthesisFailed
 
 _NO_FRAMES = np.empty((0, 3), np.int64)
 TOKEN_CHARACTERS = 4
@@ -89,10 +100,16 @@ class Talker:
     def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
         new = sum(row.request.request_id not in self.slots for row in batch)
         self._wait_s(self._costs.a0_s + self._costs.b0_s * len(batch) + self._costs.prefill_s * new)
-        return [self._step(row) for row in batch]
+        return [self._output(row) for row in batch]
 
     def release(self, request_id: str) -> None:
         self.slots.pop(request_id, None)  # absent where `run` raised before this row
+
+    def _output(self, given: StageInput) -> StageOutput:
+        try:
+            return self._step(given)
+        except SynthesisFailed as error:
+            return StageOutput(_NO_FRAMES, finished=True, error=error)
 
     def _step(self, given: StageInput) -> StageOutput:
         request = given.request
@@ -116,7 +133,7 @@ class Talker:
         """Continues behind the codes of a lost engine, which are read with the prompt."""
         if self._after_thinker or given.request.resume is None:
             return _NO_FRAMES
-        frames = unpack_codes(given.request.resume.codes, _NO_FRAMES.shape[1])
+        frames = _resumed_frames(given.request)
         for _ in frames:
             row.frames.next(row.text)
         return frames
@@ -129,6 +146,19 @@ class Talker:
         if given.values is not None:
             row.text += _text(given.values)
         return given.upstream_complete
+
+
+def _resumed_frames(request: SynthesisRequest) -> Frames:
+    """The frames that a lost engine made.  Raises SynthesisFailed for codes that it cannot have made."""
+    codes = b"" if request.resume is None else request.resume.codes
+    try:
+        frames = unpack_codes(codes, _NO_FRAMES.shape[1])
+    except ValueError:
+        raise SynthesisFailed("the codes to continue from are not those of this model") from None
+    too_many = request.text_complete and len(frames) > frame_count(request.text, request.speed)
+    if too_many or (frames < 0).any() or (frames >= CODE_LIMITS).any():
+        raise SynthesisFailed("the codes to continue from are not those of this sentence")
+    return frames
 
 
 class Code2Wav:
