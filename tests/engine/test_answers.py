@@ -20,6 +20,7 @@ from realtime_tts.engine.api import (
     EndStream,
     EngineEvent,
     FinishReason,
+    Part,
     RequestFinished,
     Submit,
     SubmitAnswer,
@@ -204,7 +205,7 @@ async def mixed_answers(count: int, fails_every: int) -> None:
         threads_before = threading.active_count()
         for number in range(count):
             name, stream = f"r{number}", f"s{number % 50}"
-            media = rng.choice([(), (audio(0.3),), (image(40, 40),), (audio(0.2), image(33, 20))])
+            media: tuple[Part, ...] = rng.choice([(), (audio(0.3),), (image(40, 40),), (audio(0.2), image(33, 20))])
             voice = rng.choice(["tone_low", "tone_high", None])
             subject.ask(ask(name, "x" * rng.randrange(60), *media, voice=voice, stream=stream))
             if rng.random() < 0.3:
@@ -214,8 +215,8 @@ async def mixed_answers(count: int, fails_every: int) -> None:
                 await asyncio.sleep(0.002)
                 await until(lambda: subject.worker.status().ready)
         await until(lambda: all(subject.end(name) is not None for name in subject.events), timeout_s=400.0)
-        for stream in range(50):
-            subject.engine.send(EndStream(f"s{stream}"))
+        for listener in range(50):
+            subject.engine.send(EndStream(f"s{listener}"))
         await until(lambda: subject.speech.status().active_requests == 0)
         await until(lambda: slots(subject.model) == 0)
         await until(lambda: subject.worker.status().open_requests == 0)

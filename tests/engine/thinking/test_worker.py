@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from realtime_tts.clock import MonotonicClock
+from realtime_tts.clock import MonotonicClock, sleep_s
 from realtime_tts.engine.api import TextEnd, TextSampling
 from realtime_tts.engine.thinking import tone
 from realtime_tts.engine.thinking.loop import ThinkerRequest
@@ -71,7 +71,7 @@ async def test_a_cancelled_request_leaves_the_thinker() -> None:
 
     def make() -> Thinker:
         slow = tone.ThinkerCosts(base_s=0.002)
-        thinkers.append(tone.ToneThinker(slow, threading.Event().wait, words=lambda *_args: "x" * 30_000))
+        thinkers.append(tone.ToneThinker(slow, sleep_s, words=lambda *_args: "x" * 30_000))
         return thinkers[-1]
 
     async with running(make) as (subject, received):
@@ -135,7 +135,7 @@ async def test_a_stop_ends_what_runs() -> None:
     received: list[Written] = []
     endless = tone.ThinkerCosts(base_s=0.001)
     subject = ThinkerWorker(
-        lambda: tone.ToneThinker(endless, threading.Event().wait, words=lambda *_args: "x" * 30_000),
+        lambda: tone.ToneThinker(endless, sleep_s, words=lambda *_args: "x" * 30_000),
         MonotonicClock(),
         0.08,
     )
