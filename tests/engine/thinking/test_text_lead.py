@@ -9,7 +9,8 @@ FRAME_S = 0.08
 
 def check(underrun: Underrun | None, cause: str, seconds: float) -> None:
     assert underrun is not None
-    assert (underrun.cause, underrun.seconds) == (cause, pytest.approx(seconds))
+    assert underrun.cause == cause
+    assert underrun.seconds == pytest.approx(seconds)
 
 
 def test_the_lead_is_the_audio_of_all_tokens_less_what_was_played() -> None:
