@@ -57,11 +57,10 @@ class Costs:
 
     def __str__(self) -> str:
         speech, thinker = self.speech, self.thinker
-        return (
-            f"Thinker {_line(thinker.base_s, thinker.per_row_s)} + {1e6 * thinker.per_prompt_token_s:g} us a prompt token"
-            f", Talker {_line(speech.a0_s, speech.b0_s)} + {1000 * speech.prefill_s:g} ms a prompt"
-            f", Code2Wav {_line(speech.a1_s, speech.b1_s)}"
-        )
+        thinking_line = f"{_line(thinker.base_s, thinker.per_row_s)} + {1e6 * thinker.per_prompt_token_s:g} us"
+        speech_line = f"{_line(speech.a0_s, speech.b0_s)} + {1000 * speech.prefill_s:g} ms a prompt"
+        decode_line = _line(speech.a1_s, speech.b1_s)
+        return f"Thinker {thinking_line} a prompt token, Talker {speech_line}, Code2Wav {decode_line}"
 
 
 def _line(base_s: float, per_unit_s: float) -> str:
