@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from aiohttp import hdrs, web
 
 from realtime_tts.clock import Clock, unix_time_s
-from realtime_tts.engine.api import EngineHandle, EngineStatus
+from realtime_tts.engine.api import EngineHandle, EngineStatus, ReplicaStatus
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.errors import CannotListen, RealtimeTTSError, TokensNotNeeded
 from realtime_tts.frontends.engines import Engines
@@ -236,6 +236,17 @@ def _status_fields(status: EngineStatus) -> dict[str, object]:
         "waiting_requests": status.waiting_requests,
         "places": status.capacity,
         "costs": None if status.costs is None else status.costs.report(),
+        **({"replicas": [_replica_fields(replica) for replica in status.replicas]} if status.replicas else {}),
+    }
+
+
+def _replica_fields(replica: ReplicaStatus) -> dict[str, object]:
+    return {
+        "name": replica.name,
+        "ready": replica.ready,
+        "reason": replica.reason,
+        "listeners": replica.listeners,
+        "places": replica.capacity,
     }
 
 

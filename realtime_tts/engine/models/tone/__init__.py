@@ -95,6 +95,7 @@ def info(*, reads_ahead: bool = False, thinker: bool = False, answers: bool = Fa
         answers=answers,
         input_modalities=frozenset({"audio", "image"} if answers else ()),
         input_rate_hz=tone_thinking.INPUT_RATE_HZ if answers else None,
+        resume_fade_s=0.0,
     )
 
 
