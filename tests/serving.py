@@ -61,6 +61,20 @@ async def answering(model: Model | None = None, config: EngineConfig | None = No
         await speech.stop()
 
 
+@asynccontextmanager
+async def answer_server(
+    model: Model | None = None,
+    config: EngineConfig | None = None,
+    options: ServerOptions | None = None,
+    limits: ServerLimits | None = None,
+) -> AsyncIterator[tuple[str, Server, AnswerEngine]]:
+    """The URL and the server of a model that answers, and its engine."""
+    async with answering(model, config) as engine:
+        server = Server({"tone": engine}, MonotonicClock(), limits, options)
+        async with listening(server, "127.0.0.1", 0) as url:
+            yield url, server, engine
+
+
 async def bare_exchange(url: str, request: bytes) -> bytes:
     """The response to raw bytes, up to the end of the connection."""
     reader, writer = await asyncio.open_connection(urlsplit(url).hostname, urlsplit(url).port)

@@ -191,6 +191,7 @@ def _server(
         access=access,
         observer=NoObserver() if metrics is None else metrics,
         fetch_reference=references(config.http, store),
+        fetch_media=partial(fetch, policy=FetchPolicy()) if config.http.allow_media_urls else None,
         voices=store,
         voice_aliases=config.http.voice_aliases,
         metrics_text=None if metrics is None else metrics.text,

@@ -142,6 +142,8 @@ class HttpSection:
     """Additional names of voices over HTTP, such as OpenAI's: alloy = "af_heart"."""
     allow_ref_audio_urls: bool = False
     """Allow https URLs in `ref_audio`.  Private addresses are always refused."""
+    allow_media_urls: bool = False
+    """Allow https URLs of audio and images in a conversation.  Private addresses are always refused."""
 
 
 @dataclass(frozen=True, slots=True)
