@@ -210,7 +210,7 @@ def test_a_refused_answer_ends_the_session_as_a_refused_sentence_does() -> None:
     assert turns.of(Closed)[0].code == 1013
 
 
-def test_too_much_audio_and_too_many_images_are_refused_and_the_turn_goes_on() -> None:
+def test_too_much_audio_and_too_many_images_are_refused_and_the_turn_stays_open() -> None:
     turns = Turns(input_sample_rate=8000)
     second = bytes(2 * 8000)
     for _ in range(int(MAX_AUDIO_S)):

@@ -44,8 +44,8 @@ class Served:
 
     async def refused(self, **fields: object) -> dict[str, Any]:
         """The error of a request that is refused before any token."""
-        fields = {"messages": [{"role": "user", "content": "Hi"}], **fields}
-        status, body = await self.ask(**fields)
+        asked: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}], **fields}
+        status, body = await self.ask(**asked)
         assert status == 400, body
         assert set(body["error"]) == {"message", "type", "param", "code"}
         assert body["error"]["type"] == "invalid_request_error"
@@ -74,7 +74,7 @@ def png(width: int = 64, height: int = 48) -> str:
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
-SEEN = [
+SEEN: Any = [
     {"type": "text", "text": "What is this?"},
     {"type": "input_audio", "input_audio": {"data": wav(1.4), "format": "wav"}},
     {"type": "image_url", "image_url": {"url": png()}},
@@ -90,7 +90,7 @@ async def test_a_whole_answer_has_text_audio_and_usage(served: Served) -> None:
             model="tone",
             modalities=["text", "audio"],
             audio={"voice": "tone_high", "format": "pcm16"},
-            messages=[{"role": "user", "content": SEEN}],  # type: ignore[typeddict-item]
+            messages=[{"role": "user", "content": SEEN}],
         )
     (choice,) = answer.choices
     assert (choice.message.content, choice.finish_reason) == (ANSWER, "stop")
@@ -118,7 +118,7 @@ async def test_a_stream_has_the_same_text_and_audio_in_pieces(served: Served) ->
             audio={"voice": "tone_low", "format": "pcm16"},
             stream=True,
             stream_options={"include_usage": True},
-            messages=[{"role": "user", "content": SEEN}],  # type: ignore[typeddict-item]
+            messages=[{"role": "user", "content": SEEN}],
         )
         async for chunk in stream:
             usage = chunk.usage or usage
@@ -158,7 +158,7 @@ async def test_a_text_answer_is_the_default(served: Served) -> None:
 
 
 async def test_audio_alone_has_no_content(served: Served) -> None:
-    fields = {"modalities": ["audio"], "messages": [{"role": "user", "content": "Hi"}]}
+    fields: dict[str, Any] = {"modalities": ["audio"], "messages": [{"role": "user", "content": "Hi"}]}
     status, body = await served.ask(**fields)
     message = body["choices"][0]["message"]
     assert (status, message["content"], message["audio"]["transcript"]) == (200, None, "You said: Hi")
@@ -168,7 +168,11 @@ async def test_audio_alone_has_no_content(served: Served) -> None:
 
 async def test_every_format_of_a_whole_answer_can_be_decoded(served: Served) -> None:
     for name in ("wav", "flac", "mp3", "opus"):
-        fields = {"modalities": ["audio"], "audio": {"format": name}, "messages": [{"role": "user", "content": "Hi"}]}
+        fields: dict[str, Any] = {
+            "modalities": ["audio"],
+            "audio": {"format": name},
+            "messages": [{"role": "user", "content": "Hi"}],
+        }
         _status, body = await served.ask(**fields)
         data = base64.b64decode(body["choices"][0]["message"]["audio"]["data"])
         samples, _rate_hz = soundfile.read(io.BytesIO(data))
