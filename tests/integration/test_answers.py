@@ -34,7 +34,10 @@ def of(kind: str, found: list[Any]) -> list[dict[str, Any]]:
 
 
 async def test_a_client_of_the_base_protocol_plays_the_answer() -> None:
-    async with answer_server() as (url, _server, _engine), base_client(url, voice="tone_high", response_format="pcm", stream_audio=True) as client:
+    async with (
+        answer_server() as (url, _server, _engine),
+        base_client(url, voice="tone_high", response_format="pcm", stream_audio=True) as client,
+    ):
         utterance = await client.speak("Hello there?")
         (sentence,) = utterance.sentences
         assert sentence.text == ""

@@ -1,5 +1,6 @@
 """Chat completions, requested by OpenAI's client: answers as text and speech, and errors before the first token."""
 
+import asyncio
 import base64
 import io
 import json
@@ -337,6 +338,35 @@ async def test_a_client_that_leaves_frees_its_answer() -> None:
             await response.content.readany()
         await served.idle()
         await until(lambda: slots(model) == 0)
+
+
+async def test_large_requests_that_are_received_at_once_are_limited(served: Served) -> None:
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"{"
+        await released.wait()
+        yield b'"messages": [{"role": "user", "content": "Hi"}]}'
+
+    released = asyncio.Event()
+    headers = {"Content-Type": "application/json"}
+    url = f"{served.url}/v1/chat/completions"
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+
+        async def ask() -> int:
+            async with http.post(url, data=slow(), headers=headers) as response:
+                return response.status
+
+        waiting = [asyncio.create_task(ask()) for _ in range(16)]
+        await until(lambda: served.server.chat.large_bodies == 16)
+        assert await ask() == 503
+        status, _body = await served.ask(messages=[{"role": "user", "content": "Hi"}])
+        assert status == 200  # small ones are not affected
+        released.set()
+        assert set(await asyncio.gather(*waiting)) == {200}
+
+
+async def test_speech_is_refused_by_name(served: Served) -> None:
+    status, body = await served.ask("/v1/audio/speech", input="Hi", voice="tone_low")
+    assert (status, body["error"]["code"], body["error"]["param"]) == (404, "model_not_found", "model")
 
 
 async def test_a_server_without_a_model_that_answers_has_no_such_resource() -> None:
