@@ -56,6 +56,8 @@ class SentenceStarted:
     """False: the client wants the sentence's audio as one file."""
     labelled: bool
     """Frames of other contexts may arrive between its own, so each frame must state to which context it belongs."""
+    timestamps_in_audio: bool = False
+    """Word times are sent in the messages of the audio."""
 
 
 class AudioChunk(NamedTuple):
@@ -127,7 +129,7 @@ class SentenceDone:
 
 
 @dataclass(frozen=True, slots=True)
-class InputCommitted:
+class TurnCommitted:
     """A turn is complete, and is answered."""
 
     utterance_index: int
@@ -162,6 +164,35 @@ class ResponseTextDone:
     text: str
     reason: TextEnd
     context_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TextCommitted:
+    """The answer to a `Commit`, at once."""
+
+    utterance_index: int
+    context_id: str | None
+    commit_id: str | None
+    sentence_index: int
+    """The first sentence of the text since the last commit."""
+    sentences: int
+    """Sentences of that text."""
+    characters: int
+    """Of that text as received."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentDone:
+    """No audio of the text before a `Commit` follows."""
+
+    utterance_index: int
+    context_id: str | None
+    segment_index: int
+    """Commits of the utterance before this one."""
+    sentences: int
+    """Sentences since the last commit."""
+    total_sentences: int
+    """Sentences since the beginning of the utterance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +246,13 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigRejected(Failed):
+    """Nothing of a `Configure` was applied.  `refuses_text`: no utterance begins until one is accepted."""
+
+    refuses_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Expiring:
     """The session ends in `deadline_s`.  `reason`: idle, ttl or drain."""
 
@@ -231,13 +269,15 @@ class Closed:
 
 
 SentenceEvent: TypeAlias = SentenceStarted | AudioChunk | AudioEnd | Words | SentenceFailed | SentenceDone
-AnswerEvent: TypeAlias = InputCommitted | ResponseStarted | ResponseText | ResponseTextDone
+AnswerEvent: TypeAlias = TurnCommitted | ResponseStarted | ResponseText | ResponseTextDone
 """Only from models that answer."""
 SessionEvent: TypeAlias = (
     SessionOpened
     | ConfigApplied
     | SentenceEvent
     | AnswerEvent
+    | TextCommitted
+    | SegmentDone
     | UtteranceDone
     | Cancelled
     | Warned

@@ -42,6 +42,8 @@ class Configure:
     top_p: Change[float] = UNSET
     repetition_penalty: Change[float] = UNSET
     word_timestamps: Change[bool] = UNSET
+    timestamps_in_audio: Change[bool] = UNSET
+    """Word times are sent in the messages of the audio, not in messages of their own."""
     frame_header: Change[bool] = UNSET
     continuity_threshold_s: Change[float] = UNSET
     on_new_context: Change[str] = UNSET
@@ -95,6 +97,14 @@ class Flush:
 
 
 @dataclass(frozen=True, slots=True)
+class Commit:
+    """The same, acknowledged: by `TextCommitted` at once, by `SegmentDone` after the audio of the text."""
+
+    commit_id: str | None = None
+    context_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The end of an utterance."""
 
@@ -130,5 +140,7 @@ class Close:
 
 AnswerInput: TypeAlias = Audio | Image | Conversation
 """Only for models that answer."""
-SessionInput: TypeAlias = Configure | Text | AnswerInput | Flush | Done | Cancel | PlaybackReport | KeepAlive | Close
-ContextInput: TypeAlias = Text | AnswerInput | Flush | Done | Cancel | PlaybackReport
+SessionInput: TypeAlias = (
+    Configure | Text | AnswerInput | Flush | Commit | Done | Cancel | PlaybackReport | KeepAlive | Close
+)
+ContextInput: TypeAlias = Text | AnswerInput | Flush | Commit | Done | Cancel | PlaybackReport

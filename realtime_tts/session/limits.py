@@ -19,6 +19,9 @@ class SessionLimits:
     """Outgoing messages that may wait for a client that does not read."""
     max_invalid_messages: int = 10
     """Invalid messages in a row before the session is closed."""
+    config_s: float = 10.0
+    """A session whose first config was rejected is closed if none is accepted within this time: the public servers of
+    this protocol close it at once, and their clients wait for that."""
     write_timeout_s: float = 30.0
     """A client is disconnected if it reads nothing for this time, or has read this much less than it could play."""
     max_contexts: int = 16

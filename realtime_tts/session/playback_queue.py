@@ -97,6 +97,8 @@ class PlaybackQueue:
                 state.end(outbox)
                 if state.is_spoken:
                     outbox.add(DoneOf(state))
+                outbox.extend(utterance.segments_done())
+            outbox.extend(utterance.segments_done())  # of a commit without sentences
             if not utterance.complete:
                 return
             self.utterances.pop(0)

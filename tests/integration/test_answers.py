@@ -63,7 +63,7 @@ async def test_a_turn_of_text_audio_and_an_image_is_answered() -> None:
         await socket.send(json.dumps({"type": "input.done"}))
         found = await received(socket)
         text = "You said: What is this? I received 1.0 s of audio. I received an image of 64 x 32 pixels."
-        assert of("input.committed", found)[0]["audio_ms"] == 1000.0
+        assert of("turn.committed", found)[0]["audio_ms"] == 1000.0
         assert "".join(each["delta"] for each in of("response.text.delta", found)) == text
         assert of("response.text.done", found)[0]["text"] == text
         assert b"".join(each for each in found if isinstance(each, bytes)) == pcm_bytes(spoken(text))

@@ -170,7 +170,7 @@ OUT_OF_RANGE = (
     ("sample_rate", ["NaN", "Infinity", "1e400", "24000.5"], "invalid_message"),
     ("speed", ["0", "0.24", "4.01", "-1", "NaN", "Infinity", "-Infinity", "1e400", "1e-400"], "invalid_config"),
     ("speed", [HUGE], "invalid_message"),
-    ("initial_codec_chunk_frames", ["0", "-1", "1001", HUGE], "invalid_config"),
+    ("initial_codec_chunk_frames", ["-1", "1001", HUGE], "invalid_config"),
     ("continuity_threshold_ms", ["-1", "NaN", "Infinity", "1e300"], "invalid_config"),
     ("language", ['"Klingon"', '""', '"xx-US"', '"\\ud800"'], "invalid_config"),
 )

@@ -23,6 +23,7 @@ import soundfile
 from realtime_tts.config.schema import SECTIONS, settings
 from realtime_tts.engine.api import Submit, SynthesisRequest
 from realtime_tts.frontends.native.messages import CLIENT_MESSAGES, SERVER_MESSAGES
+from realtime_tts.frontends.sglang import messages as sglang
 from tests.fakes import ends_of, make_engine, run_to_end, samples_of
 from tests.integration.test_error_messages import FLAG, flags
 from tests.serving import tone_server
@@ -88,8 +89,8 @@ def test_every_make_command_has_its_target() -> None:
 def test_every_other_command_runs(command: str, tmp_path: Path) -> None:
     program, name, *arguments = shlex.split(command)
     assert Path(program).name == "realtime-tts"
-    if name == "doctor":
-        arguments = ["--help"]  # tests/cli/test_doctor.py runs it
+    if name in ("doctor", "serve"):
+        arguments = ["--help"]  # tests/cli/ runs them
     elif name not in ("config", "key"):
         arguments += MODEL_OF_TESTS
     result = subprocess.run(
@@ -118,7 +119,7 @@ def test_every_flag_exists() -> None:
 
 
 def test_every_setting_exists() -> None:
-    known = {*settings(), *CLIENT_MESSAGES, *SERVER_MESSAGES}
+    known = {*settings(), *CLIENT_MESSAGES, *SERVER_MESSAGES, *sglang.SERVER_MESSAGES}
     found = set()
     for document, span in spans(PRESENT):
         if re.fullmatch(rf"(?:{'|'.join(SECTIONS)})\.[a-z_]+", span):

@@ -135,7 +135,8 @@ class Harness:
         if isinstance(event, Closed):
             self.sent.append(event)
         elif not isinstance(event, AudioChunk | AudioEnd):
-            self.sent.append(self.encoder.message(event))
+            if (message := self.encoder.message(event)) is not None:
+                self.sent.append(message)
             self.execute(self.session.on_event_sent(event, self.now_s))
         else:
             for frame in self.encoder.encode(event):

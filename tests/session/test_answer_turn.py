@@ -29,13 +29,13 @@ from realtime_tts.frontends.native.messages import (
     AudioCancelled,
     AudioDone,
     AudioStart,
-    InputCommitted,
     ResponseStart,
     ResponseTextDelta,
     ResponseTextDone,
     ServerError,
     SessionDone,
     SessionUpdated,
+    TurnCommitted,
 )
 from realtime_tts.session.answer_turn import MAX_AUDIO_S, MAX_IMAGES
 from realtime_tts.session.events import Closed
@@ -105,7 +105,7 @@ def test_a_turn_has_its_parts_in_the_order_in_which_they_came() -> None:
     assert len(audio.samples) == 16_000  # two pieces of half a second, at the model's rate
     assert isinstance(image, ImagePart)
     assert image.pixels.shape == (2, 4, 3)
-    assert turns.of(InputCommitted)[0].audio_ms == 1000.0
+    assert turns.of(TurnCommitted)[0].audio_ms == 1000.0
 
 
 def test_the_answer_is_text_and_one_sentence_of_audio() -> None:
@@ -114,7 +114,7 @@ def test_the_answer_is_text_and_one_sentence_of_audio() -> None:
     turns.client(DONE)
     turns.answer("Good ", "day.")
     assert turns.kinds() == [
-        *("InputCommitted", "ResponseStart", "ResponseTextDelta", "ResponseTextDelta", "AudioStart", "bytes"),
+        *("TurnCommitted", "ResponseStart", "ResponseTextDelta", "ResponseTextDelta", "AudioStart", "bytes"),
         *("ResponseTextDone", "AudioDone", "SessionDone"),
     ]
     assert [each.delta for each in turns.of(ResponseTextDelta)] == ["Good ", "day."]
@@ -184,7 +184,7 @@ def test_an_empty_turn_is_committed_and_not_answered() -> None:
     turns.text("  ")
     turns.client(DONE)
     assert turns.asked == []
-    assert turns.kinds() == ["InputCommitted", "SessionDone"]
+    assert turns.kinds() == ["TurnCommitted", "SessionDone"]
 
 
 def test_an_answer_that_fails_is_reported_and_the_session_continues() -> None:

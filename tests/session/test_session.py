@@ -376,7 +376,7 @@ class AnySession(RuleBasedStateMachine):
     def text(self, context: str | None, text: str) -> None:
         self.harness.text(text, context_id=context)
 
-    @rule(context=contexts, kind=st.sampled_from(["input.flush", "input.done", "input.cancel"]))
+    @rule(context=contexts, kind=st.sampled_from(["input.flush", "input.commit", "input.done", "input.cancel"]))
     def control(self, context: str | None, kind: str) -> None:
         self.harness.client({"type": kind, "context_id": context})
 

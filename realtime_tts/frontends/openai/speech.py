@@ -55,7 +55,7 @@ _LENGTH_IN_FRONT = (Encoding.WAV, Encoding.FLAC)
 
 _OWN_FIELDS = {
     *("voice", "speaker", "response_format", "sample_rate", "stream_audio"),
-    *("frame_header", "word_timestamps", "on_new_context", "max_buffer_delay_ms"),
+    *("frame_header", "word_timestamps", "timestamps_as", "on_new_context", "max_buffer_delay_ms", "streaming_mode"),
     *("modalities", "input_sample_rate", "turn_detection"),
 }
 _SESSION_FIELDS = frozenset(SessionConfig.__struct_fields__) - _OWN_FIELDS
