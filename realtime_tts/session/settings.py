@@ -24,6 +24,7 @@ MIN_SPEED, MAX_SPEED = 0.25, 4.0
 MAX_INITIAL_CHUNK_FRAMES = 1000
 MAX_INSTRUCTION_CHARS = 4096
 MODALITIES = frozenset({"text", "audio"})
+TEXT_ALONE = frozenset({"text"})
 MIN_INPUT_RATE_HZ, MAX_INPUT_RATE_HZ = 8000, 48_000
 CUSTOM_VOICE = "CustomVoice"
 """The `task_type` of speech with a voice of the model."""
@@ -68,7 +69,11 @@ class SessionSettings:
     @classmethod
     def default(cls, info: ModelInfo) -> "SessionSettings":
         """Whole wav files: the default that public clients of this protocol expect."""
-        return cls(voice=info.default_voice, audio_format=AudioFormat.parse("wav", info.sample_rate_hz))
+        return cls(
+            voice=info.default_voice,
+            audio_format=AudioFormat.parse("wav", info.sample_rate_hz),
+            modalities=MODALITIES if info.voices or not info.answers else TEXT_ALONE,
+        )
 
     @property
     def primary_language(self) -> str | None:
@@ -141,7 +146,7 @@ def apply_config(
         on_new_context=_one_of(
             "on_new_context", _chosen(config.on_new_context, current.on_new_context, "queue"), ("queue", "interrupt")
         ),
-        modalities=_modalities(_chosen(config.modalities, tuple(current.modalities), tuple(MODALITIES))),
+        modalities=_modalities(_chosen(config.modalities, tuple(current.modalities), tuple(default.modalities))),
         input_rate_hz=_optionally_between(
             "input_sample_rate",
             _chosen(config.input_rate_hz, current.input_rate_hz, None),
@@ -205,12 +210,16 @@ def _reject_unsupported(config: Configure, info: ModelInfo) -> None:
         ("x_vector_only_mode", config.x_vector_only_mode),
         ("speaker_embedding", config.speaker_embedding),
     ):
+        if name == "instructions" and info.answers:
+            continue  # the system prompt of its Thinker
         if value and not isinstance(value, UnsetType) and name not in info.fields:
             raise InvalidConfig(f"{info.name} does not support this field", param=name)
     answer_fields = {"modalities": config.modalities, "input_sample_rate": config.input_rate_hz}
     for name, field_value in answer_fields.items():
         if field_value and not info.answers:  # UNSET is false
             raise InvalidConfig(f"{info.name} answers no conversations", param=name)
+    if config.modalities and "audio" in config.modalities and not info.voices:
+        raise InvalidConfig(f"{info.name} answers in text alone", param="modalities")
     _check_task_type(config.task_type, info)
 
 

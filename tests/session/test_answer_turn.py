@@ -1,6 +1,7 @@
 """Turns of a model that answers: what is submitted, what the client receives, and what a cancel leaves."""
 
 import base64
+import dataclasses
 import io
 from typing import Any
 
@@ -15,6 +16,7 @@ from realtime_tts.engine.api import (
     EngineEvent,
     FinishReason,
     ImagePart,
+    ModelInfo,
     RequestFinished,
     Role,
     SubmitAnswer,
@@ -49,9 +51,9 @@ SAMPLES = np.full(24_000, 0.5, np.float32)
 class Turns(Harness):
     """A session with a model that answers."""
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, info: ModelInfo = ANSWERS, **fields: Any) -> None:
         self.asked: list[AnswerRequest] = []
-        super().__init__(info=ANSWERS)
+        super().__init__(info=info)
         self.client({**STREAM, **fields})
 
     def execute(self, commands: Any) -> None:
@@ -237,6 +239,21 @@ def test_other_models_accept_neither_audio_nor_images_nor_the_settings_of_answer
         error = harness.of(ServerError)[-1]
         assert error.code == "invalid_config"
         assert error.message.startswith(field)
+
+
+def test_a_model_without_voices_answers_in_text_alone() -> None:
+    info = dataclasses.replace(ANSWERS, voices=(), default_voice=None)
+    turns = Turns(info)
+    turns.text("Hello?")
+    turns.client(DONE)
+    assert turns.asked[0].voice is None
+    turns.answer("Yes.", spoken=False)
+    assert turns.of(SessionDone)[0].total_sentences == 0
+    turns.client({"type": "session.config", "modalities": ["text", "audio"]})
+    (error,) = turns.of(ServerError)
+    assert (error.code, error.param) == ("invalid_config", "modalities")
+    turns.client({"type": "session.config", "modalities": None})
+    assert turns.of(SessionUpdated)[-1].config.modalities == ("text",)
 
 
 def test_modalities_that_do_not_exist_are_refused() -> None:
