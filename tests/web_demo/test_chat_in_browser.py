@@ -3,16 +3,12 @@
 import base64
 from typing import Any
 
-import pytest
-
 from tests.serving import answer_server, tone_server
 from tests.web_demo.browser import MARKS, browsing
 
 pytestmark = [*MARKS]
 
-PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
-)
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC")
 
 
 async def ask(page: Any, text: str) -> None:
