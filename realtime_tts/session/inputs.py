@@ -51,6 +51,9 @@ class Configure:
     """Of answers: text, audio or both."""
     input_rate_hz: Change[int] = UNSET
     """The sample rate of `Audio`."""
+    live: Change[bool] = UNSET
+    """Chosen by the front end, not by the client.  False if nobody listens before the whole response: its requests may
+    be queued for longer, behind those of live listeners."""
     unknown: tuple[str, ...] = ()
     """Names of fields that the protocol does not define: reported as ignored."""
 

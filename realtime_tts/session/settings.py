@@ -65,6 +65,8 @@ class SessionSettings:
     """Of answers."""
     input_rate_hz: int | None = None
     """Of audio from the client, as configured; None is the rate that the model reads."""
+    live: bool = True
+    """As in `Configure`."""
 
     @classmethod
     def default(cls, info: ModelInfo) -> "SessionSettings":
@@ -153,6 +155,7 @@ def apply_config(
             MIN_INPUT_RATE_HZ,
             MAX_INPUT_RATE_HZ,
         ),
+        live=_chosen(config.live, current.live, True),
         **_conditioning(config, current, reference, info),
     )
     return settings, tuple(ignored)
