@@ -223,6 +223,8 @@ class AnswerTurn(Utterance):
 
     def done_event(self) -> UtteranceDone:
         event = Utterance.done_event(self)
+        if self.state is not None and not self.state.is_spoken:
+            event = replace(event, total_sentences=0)  # none has audio; its outcome is that of the text
         end = None if self.state is None else self.state.ended
         if end is None:
             return event
