@@ -5,7 +5,9 @@ import base64
 import io
 import json
 import wave
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -18,10 +20,11 @@ import soundfile
 from realtime_tts.audio.pcm import pcm_bytes
 from realtime_tts.engine.answers import AnswerEngine
 from realtime_tts.engine.models import tone
+from realtime_tts.engine.stage import Stage, StageInput, StageOutput
 from realtime_tts.errors import InvalidConfig
 from realtime_tts.server.app import Server, ServerOptions
 from tests.engine.thinking.answers import spoken
-from tests.fakes import slots, until
+from tests.fakes import slots, until, with_stage
 from tests.serving import answer_server, tone_server
 
 FRAME_SAMPLES = 1920
@@ -338,6 +341,39 @@ async def test_a_client_that_leaves_frees_its_answer() -> None:
             await response.content.readany()
         await served.idle()
         await until(lambda: slots(model) == 0)
+
+
+class ShortTalker:
+    """A Talker that reaches its limit of frames before the end of the text."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._frames: Counter[str] = Counter()
+
+    def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
+        outputs = self._stage.run(batch)
+        for row, output in zip(batch, outputs, strict=True):
+            self._frames[row.request.request_id] += len(output.values)
+        return [
+            replace(output, finished=True, truncated=True) if self._frames[row.request.request_id] >= 5 else output
+            for row, output in zip(batch, outputs, strict=True)
+        ]
+
+    def release(self, request_id: str) -> None:
+        self._stage.release(request_id)
+
+
+async def test_speech_that_is_cut_off_ends_with_the_reason_length() -> None:
+    model = tone.build(answers=True)
+    model = with_stage(model, "talker", ShortTalker(model.stages["talker"][0]))
+    async with answer_server(model) as (url, server, engine), aiohttp.ClientSession() as http:
+        served = Served(url, server, engine, http)
+        fields: dict[str, Any] = {"modalities": ["text", "audio"], "audio": {"format": "pcm16"}}
+        status, body = await served.ask(messages=[{"role": "user", "content": "Hello there?"}], **fields)
+        assert (status, body["choices"][0]["finish_reason"]) == (200, "length")
+        message = body["choices"][0]["message"]
+        assert message["content"] == "You said: Hello there?"
+        assert len(base64.b64decode(message["audio"]["data"])) == 5 * FRAME_SAMPLES * 2
 
 
 async def test_large_requests_that_are_received_at_once_are_limited(served: Served) -> None:
