@@ -258,6 +258,7 @@ class AnswerRequest:
     sampling: Sampling = Sampling()
     utterance_index: int = 0
     streamed: bool = True
+    live: bool = True
     initial_codec_chunk_frames: int | None = None
 
 
@@ -383,7 +384,8 @@ class WordsReady:
 
 @dataclass(frozen=True, slots=True)
 class RequestAccepted:
-    """A request that was submitted before its text (`SynthesisRequest.awaits_text`) was not refused."""
+    """A request that was submitted before its text (`SynthesisRequest.awaits_text`) was not refused, or if it is not
+    live, it was admitted."""
 
     request_id: str
 
