@@ -163,7 +163,7 @@ class RequestTable:
         for state in utterance.requests:
             self._admit(state)
 
-    def take_accepted(self) -> list[str]:
+    def pop_accepted(self) -> list[str]:
         """Requests that await their text, and were accepted since the last call.
 
         A live one is when it is submitted: it may wait, and is not refused any more.  One that is not live is when it
