@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from realtime_tts.session.events import (
     AudioChunk,
     AudioEnd,
-<<<<<<< HEAD
+    Cancelled,
+    ConfigApplied,
     ResponseStarted,
     ResponseText,
     ResponseTextDone,
-=======
-    Cancelled,
-    ConfigApplied,
->>>>>>> main
     SegmentDone,
     SentenceDone,
     SentenceFailed,

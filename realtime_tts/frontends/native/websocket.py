@@ -14,13 +14,8 @@ import logging
 import socket
 import struct
 from collections.abc import Coroutine, Iterable
-<<<<<<< HEAD
-from functools import partial
-from typing import Any
-=======
 from contextlib import suppress
 from typing import Any, NamedTuple
->>>>>>> main
 
 from aiohttp import hdrs, web
 from websockets.frames import Frame as WireFrame
@@ -43,11 +38,11 @@ from realtime_tts.session.frontend import Frame
 from realtime_tts.session.inputs import SessionInput
 from realtime_tts.session.wakeup import Wakeup
 
+IMAGE, BEGINNING_BYTES = b'"input.image"', 256
+"""A message with this at its beginning is decoded in a thread: a picture takes a fraction of a second."""
 PING_INTERVAL_S = 20.0
 """Of our pings, so that middleboxes do not drop a quiet connection."""
 UNACKNOWLEDGED_S = 60
-IMAGE, BEGINNING_BYTES = b'"input.image"', 256
-"""A message with this at its beginning is decoded in a thread: a picture takes a fraction of a second."""
 CLOSE_TIMEOUT_S = 5.0
 LINGER_S = 2.0
 """How long received data is discarded after an error, so that the peer can read the error."""
@@ -177,20 +172,8 @@ class WebSocket:
         self._unanswered_ping: bytes | None = None
         self._ping_timer: asyncio.TimerHandle | None = None
 
-<<<<<<< HEAD
-    async def receive(self) -> Iterable[SessionInput] | None:
-        message = await self._websocket.receive()
-        if message.type is WSMsgType.TEXT or message.type is WSMsgType.BINARY:
-            is_binary = message.type is WSMsgType.BINARY
-            decoding = partial(self._dialect.decode, message.data, is_binary=is_binary)
-            if not is_binary and IMAGE in message.data[:BEGINNING_BYTES]:
-                return await asyncio.to_thread(decoding)
-            return decoding()
-        return None
-=======
     async def accept(self) -> web.StreamResponse:
         """Answers 101.  Raises an error with an HTTP status if the request is not a handshake.
->>>>>>> main
 
         Raises `ConnectionResetError` if the client has disconnected.
         """
@@ -433,6 +416,8 @@ class NativeFrontEnd:
         message = await self._websocket.receive()
         if message is None:
             return None
+        if not message.is_binary and IMAGE in message.data[:BEGINNING_BYTES]:
+            return await asyncio.to_thread(self._dialect.decode, message.data, is_binary=False)
         return self._dialect.decode(message.data, is_binary=message.is_binary)
 
     def encode(self, event: SessionEvent) -> Iterable[Frame]:

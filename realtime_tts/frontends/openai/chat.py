@@ -225,9 +225,6 @@ class ChatFrontEnd:
             response = await self._prepare()
             await response.write(frame.data)
 
-    is_flushed = False
-    """Not known."""
-
     async def close(self, code: int, reason: str) -> None:
         pass  # the response ends in `finish`
 
