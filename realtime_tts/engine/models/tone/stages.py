@@ -8,8 +8,10 @@ import numpy as np
 from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.engine.models.tone.waveform import (
     CODE_LIMITS,
+    FRAMES_PER_TOKEN,
     FrameMaker,
     Frames,
+    TokenFrameMaker,
     answer,
     decode,
     frame_count,
@@ -89,10 +91,18 @@ class _Row:
 
 
 class Talker:
-    """A codec frame a step for each row, of the request's text or of what the Thinker writes."""
+    """A codec frame a step for each row, of the request's text or tokens, or of what a Thinker before it writes."""
 
-    def __init__(self, costs: ToneCosts, wait_s: Callable[[float], None], *, after_thinker: bool) -> None:
-        self.slots: dict[str, _Row] = {}
+    def __init__(
+        self,
+        costs: ToneCosts,
+        wait_s: Callable[[float], None],
+        *,
+        after_thinker: bool,
+        frames_per_token: float = FRAMES_PER_TOKEN,
+    ) -> None:
+        self.slots: dict[str, _Row | TokenFrameMaker] = {}
+        self._frames_per_token = frames_per_token
         self._costs = costs
         self._wait_s = wait_s
         self._after_thinker = after_thinker
@@ -115,7 +125,11 @@ class Talker:
         request = given.request
         row = self.slots.get(request.request_id)
         if row is None:
-            row = self.slots[request.request_id] = _Row(FrameMaker(request.voice, request.speed))
+            is_answer = request.ids or request.context is not None
+            made = TokenFrameMaker(request.voice) if is_answer else _Row(FrameMaker(request.voice, request.speed))
+            row = self.slots[request.request_id] = made
+        if isinstance(row, TokenFrameMaker):
+            return self._step_of_answer(row, request)
         complete = self._read(row, given)
         if not complete and row.frames.needs_text(row.text):
             return StageOutput(_NO_FRAMES, starved=True)
@@ -137,6 +151,14 @@ class Talker:
         for _ in frames:
             row.frames.next(row.text)
         return frames
+
+    def _step_of_answer(self, frames: TokenFrameMaker, request: SynthesisRequest) -> StageOutput:
+        """Frame k needs token k, while there are tokens to come."""
+        if frames.done >= len(request.ids) and not request.text_complete:
+            return StageOutput(_NO_FRAMES, starved=True, stepped=False)
+        frame = frames.next(request.ids)
+        count = max(1, round(len(request.ids) * self._frames_per_token))
+        return StageOutput(frame, finished=request.text_complete and frames.done >= count)
 
     def _read(self, row: _Row, given: StageInput) -> bool:
         """Takes in the new text; returns whether it is complete."""
