@@ -25,6 +25,7 @@ from realtime_tts.engine.api import (
     ModelInfo,
     PlayoutEnd,
     ReplicaStatus,
+    RequestAccepted,
     RequestFinished,
     Resume,
     Submit,
@@ -63,6 +64,8 @@ class _Request:
     """Characters of an answer that the present attempt has made."""
     resumed: bool = False
     """Its next audio continues the audio of a lost replica."""
+    accepted: bool = False
+    """Its sender knows that it was accepted: another replica reports it again."""
     cancelled: bool = False
     finished: bool = False
 
@@ -286,6 +289,10 @@ class ReplicatedEngine:
                 request.sink(event)
             case CodesReady(offset=offset, codes=codes):
                 request.codes = request.codes[:offset] + codes
+            case RequestAccepted():
+                if not request.accepted:
+                    request.accepted = True
+                    request.sink(event)
             case TextReady(text=text):
                 new = text[max(0, request.text_received - request.text_made) :]
                 request.text_made += len(text)
