@@ -7,18 +7,27 @@ import torch
 
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.api import ModelInfo, Sampling, SynthesisRequest
-from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint, default_dtype
-from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav, DecoderWeights
+from realtime_tts.engine.models.qwen3.checkpoint import Checkpoint, default_dtype
+from realtime_tts.engine.models.qwen3.codec.decoder import Code2Wav
+from realtime_tts.engine.models.qwen3.codec.layers import reject_unused
+from realtime_tts.engine.models.qwen3.codec.stage import Code2WavStage
+from realtime_tts.engine.models.qwen3.config import read_json
+from realtime_tts.engine.models.qwen3.embeddings import load_projection
+from realtime_tts.engine.models.qwen3.lane_stream import LaneStream
+from realtime_tts.engine.models.qwen3.predictor import KVMode, fastest_kv_mode
+from realtime_tts.engine.models.qwen3.sampling import CodeSampling
+from realtime_tts.engine.models.qwen3.talker import Talker, TalkerWeights, load_weights
+from realtime_tts.engine.models.qwen3_tts.code2wav import DecoderWeights
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecConfig, SpeakerEncoderConfig
 from realtime_tts.engine.models.qwen3_tts.codec_encoder import CodecEncoder
-from realtime_tts.engine.models.qwen3_tts.codec_layers import reject_unused
 from realtime_tts.engine.models.qwen3_tts.config import (
     ModelConfig,
     ModelType,
+    TalkerConfig,
     read_config,
     read_generation_config,
-    read_json,
 )
+from realtime_tts.engine.models.qwen3_tts.generation import published_sampling
 from realtime_tts.engine.models.qwen3_tts.memory import (
     CODEC_DIRECTORY,
     CODEC_DTYPE,
@@ -26,12 +35,9 @@ from realtime_tts.engine.models.qwen3_tts.memory import (
     checkpoint_memory,
 )
 from realtime_tts.engine.models.qwen3_tts.model_info import SAMPLES_PER_FRAME
-from realtime_tts.engine.models.qwen3_tts.predictor import KVMode, fastest_kv_mode
 from realtime_tts.engine.models.qwen3_tts.prompt import PromptBuilder
-from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, published_sampling
 from realtime_tts.engine.models.qwen3_tts.speaker_encoder import SpeakerEncoder
-from realtime_tts.engine.models.qwen3_tts.stages import Code2WavStage, LaneStream, TalkerStage, WindowedCode2WavStage
-from realtime_tts.engine.models.qwen3_tts.talker import Talker, TalkerWeights, load_weights
+from realtime_tts.engine.models.qwen3_tts.stages import TalkerStage, WindowedCode2WavStage
 from realtime_tts.engine.models.qwen3_tts.tokenizer import load_tokenizer
 from realtime_tts.engine.models.qwen3_tts.voices import GPU_DECODER_SLOTS, VoiceBuilder
 from realtime_tts.engine.models.spec import Report
@@ -45,6 +51,8 @@ DECODERS = ("stateful", "windowed")
 CHUNK_SIZES = (2, 4, 8, 16, 25)
 CPU_SLOTS = 4
 """A CPU run checks correctness (RTF 4.6 to 6 on two cores): more streams would show nothing new."""
+MIN_FRAMES = 2
+"""The end is not drawn before this number of frames (reference: min_new_tokens)."""
 MAX_SLOTS = 256
 """The most slots without the option: no published measurement has more on one GPU."""
 
@@ -238,12 +246,20 @@ class _SpeakerFile:
     speaker_encoder_config: SpeakerEncoderConfig
 
 
+def load_talker_weights(checkpoint: Checkpoint, config: TalkerConfig, *, compiled: bool = False) -> TalkerWeights:
+    """Reads every tensor under `talker.`.  Raises ModelNotUsable."""
+    wide = config.text_hidden_size
+    table = checkpoint.read("talker.model.text_embedding.weight", (config.text_vocab_size, wide))
+    projection = load_projection(checkpoint, "talker.text_projection", wide, wide, config.hidden_size)
+    return load_weights(checkpoint, config, table, projection, compiled=compiled)
+
+
 def load_talker(
     directory: Path, config: ModelConfig, device: torch.device, dtype: torch.dtype, *, compiled: bool = False
 ) -> tuple[TalkerWeights, SpeakerEncoder | None]:
     """The Talker's weights, and the speaker encoder if the model clones voices.  Raises ModelNotUsable."""
     with Checkpoint(directory, device, dtype) as checkpoint:
-        weights = load_weights(checkpoint, config.talker_config, compiled=compiled)
+        weights = load_talker_weights(checkpoint, config.talker_config, compiled=compiled)
         if config.tts_model_type is not ModelType.BASE:
             return weights, None
         shape = read_json(directory / "config.json", _SpeakerFile).speaker_encoder_config
@@ -305,6 +321,7 @@ def _allocate_slots(
             slots=slots,
             max_len=options.max_len,
             text_pad_id=config.tts_pad_token_id,
+            min_frames=MIN_FRAMES,
             kv_mode=kv_mode,
         )
         return talker, Code2Wav(codec.decoder_config, decoder_weights, 1 if options.windowed else slots, options.device)

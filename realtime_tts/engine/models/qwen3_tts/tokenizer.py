@@ -4,7 +4,8 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, read_json
+from realtime_tts.engine.models.qwen3.config import read_json
+from realtime_tts.engine.models.qwen3_tts.config import ModelConfig
 from realtime_tts.errors import ModelNotUsable
 
 _WORDS = (

@@ -13,9 +13,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.engine.models.qwen3_tts.config import StackConfig
-from realtime_tts.engine.models.qwen3_tts.layers import Block, SlotCache, Span, Stack, qk_norm, rms_norm
-from realtime_tts.engine.models.qwen3_tts.linear import PackedLinear
+from realtime_tts.engine.models.qwen3.config import StackConfig
+from realtime_tts.engine.models.qwen3.feed_forward import Dense
+from realtime_tts.engine.models.qwen3.layers import Block, SlotCache, Span, Stack, qk_norm, rms_norm
+from realtime_tts.engine.models.qwen3.linear import PackedLinear
 
 CONFIG = StackConfig(
     hidden_size=12,
@@ -26,7 +27,6 @@ CONFIG = StackConfig(
     head_dim=6,
     rope_theta=100.0,
     vocab_size=1,
-    num_code_groups=2,
 )
 MAX_LEN = 12
 CPU = torch.device("cpu")
@@ -56,8 +56,7 @@ class Weights(NamedTuple):
             qk_norm(CONFIG, self.q_norm, self.k_norm),
             PackedLinear(self.out),
             self.post_norm,
-            PackedLinear(self.gate_up),
-            PackedLinear(self.down),
+            Dense(PackedLinear(self.gate_up), PackedLinear(self.down)),
         )
 
 

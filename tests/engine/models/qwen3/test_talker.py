@@ -12,11 +12,13 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
-from realtime_tts.engine.models.qwen3_tts.predictor import KVMode
-from realtime_tts.engine.models.qwen3_tts.prompt import Prompt, PromptBuilder, Speech
-from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, SamplingParams
-from realtime_tts.engine.models.qwen3_tts.talker import SlotState, Talker, load_weights
+from realtime_tts.engine.models.qwen3.checkpoint import Checkpoint
+from realtime_tts.engine.models.qwen3.embeddings import Prompt
+from realtime_tts.engine.models.qwen3.predictor import KVMode
+from realtime_tts.engine.models.qwen3.sampling import CodeSampling, SamplingParams
+from realtime_tts.engine.models.qwen3.talker import SlotState, Talker
+from realtime_tts.engine.models.qwen3_tts.loading import load_talker_weights
+from realtime_tts.engine.models.qwen3_tts.prompt import PromptBuilder, Speech
 from realtime_tts.errors import TextTooLong
 from tests.engine.models.qwen3_tts.tiny import Codes, GetTiny, Tiny, finish, goldens
 
@@ -285,7 +287,7 @@ def test_half_precision_is_repeatable(tiny: GetTiny) -> None:
 
 def _in_half_precision(model: Tiny) -> Tiny:
     with Checkpoint(model.directory, torch.device("cpu"), torch.bfloat16) as checkpoint:
-        weights = load_weights(checkpoint, model.config.talker_config)
+        weights = load_talker_weights(checkpoint, model.config.talker_config)
     prompts = PromptBuilder(model.config, model.tokenizer, weights.embeddings)
     return Tiny(model.directory, model.config, weights, model.tokenizer, prompts)
 

@@ -8,7 +8,7 @@ from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from torch import Tensor  # noqa: E402
 
-from realtime_tts.engine.models.qwen3_tts.cuda_graph import GraphCache, HostCopy  # noqa: E402
+from realtime_tts.engine.models.qwen3.cuda_graph import GraphCache, HostCopy  # noqa: E402
 
 CPU = torch.device("cpu")
 

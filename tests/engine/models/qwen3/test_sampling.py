@@ -10,15 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.engine.models.qwen3_tts.config import GenerationConfig
-from realtime_tts.engine.models.qwen3_tts.sampling import (
+from realtime_tts.engine.models.qwen3.sampling import (
     MIN_TEMPERATURE,
     CodeSampling,
     SamplingParams,
     SamplingTable,
     apply_repetition_penalty,
     fill_noise,
-    published_sampling,
     sample,
 )
 from tests.engine.models.qwen3_tts.tiny import sampling_batch
@@ -175,11 +173,3 @@ def test_any_integer_is_a_seed() -> None:
     for seed in (0, -1, 2**63, 2**64 + 5, 10**40):
         first, second = (torch.rand(4, generator=CodeSampling(seed=seed).generator(CPU)) for _ in range(2))
         assert torch.equal(first, second), seed
-
-
-def test_published_sampling_can_be_greedy() -> None:
-    sampling = published_sampling(GenerationConfig(do_sample=False, subtalker_dosample=False))
-    assert sampling.talker.greedy
-    assert sampling.predictor.greedy
-    with pytest.raises(ValueError, match="top_p"):
-        published_sampling(GenerationConfig(top_p=2))

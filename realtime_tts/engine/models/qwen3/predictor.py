@@ -9,12 +9,12 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 
-from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
-from realtime_tts.engine.models.qwen3_tts.config import TalkerConfig
-from realtime_tts.engine.models.qwen3_tts.cuda_graph import GraphCache
-from realtime_tts.engine.models.qwen3_tts.layers import CacheIndex, SlotCache, Span, Stack, load_stack
-from realtime_tts.engine.models.qwen3_tts.linear import PackedLinear
-from realtime_tts.engine.models.qwen3_tts.sampling import SamplingBatch, SamplingParams, SamplingTable, sample
+from realtime_tts.engine.models.qwen3.checkpoint import Checkpoint
+from realtime_tts.engine.models.qwen3.config import TalkerStackConfig
+from realtime_tts.engine.models.qwen3.cuda_graph import GraphCache
+from realtime_tts.engine.models.qwen3.layers import CacheIndex, SlotCache, Span, Stack, load_stack
+from realtime_tts.engine.models.qwen3.linear import PackedLinear
+from realtime_tts.engine.models.qwen3.sampling import SamplingBatch, SamplingParams, SamplingTable, sample
 
 PREFIX = "talker.code_predictor."
 MEASURED_FRAMES = 4
@@ -43,7 +43,7 @@ class PredictorWeights:
     """From the Talker's width to this stack's, weight and bias; None if they are equal."""
 
 
-def load_predictor(checkpoint: Checkpoint, config: TalkerConfig, *, compiled: bool = False) -> PredictorWeights:
+def load_predictor(checkpoint: Checkpoint, config: TalkerStackConfig, *, compiled: bool = False) -> PredictorWeights:
     """Raises ModelNotUsable."""
     own = config.code_predictor_config
     groups = range(own.num_code_groups - 1)
@@ -78,7 +78,7 @@ class CodePredictor:
     """
 
     def __init__(
-        self, config: TalkerConfig, weights: PredictorWeights, rows: int, kv_mode: KVMode = KVMode.CACHE
+        self, config: TalkerStackConfig, weights: PredictorWeights, rows: int, kv_mode: KVMode = KVMode.CACHE
     ) -> None:
         own, like = config.code_predictor_config, weights.embeddings[0]
         self._weights = weights
@@ -160,7 +160,7 @@ def _bucket(
 
 
 def fastest_kv_mode(
-    config: TalkerConfig, weights: PredictorWeights, rows: int, now_s: Callable[[], float]
+    config: TalkerStackConfig, weights: PredictorWeights, rows: int, now_s: Callable[[], float]
 ) -> tuple[KVMode, dict[KVMode, float]]:
     """The mode that completes a frame of this number of rows sooner here, and the seconds of each."""
     predictors = {mode: CodePredictor(config, weights, rows, mode) for mode in KVMode}

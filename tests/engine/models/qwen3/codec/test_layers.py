@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from realtime_tts.engine.models.qwen3_tts.codec_layers import (  # noqa: E402
+from realtime_tts.engine.models.qwen3.codec.layers import (  # noqa: E402
     Norm,
     Snake,
     Upsample,

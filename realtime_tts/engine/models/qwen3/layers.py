@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 
-from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
-from realtime_tts.engine.models.qwen3_tts.config import StackConfig
-from realtime_tts.engine.models.qwen3_tts.linear import PackedLinear
+from realtime_tts.engine.models.qwen3.checkpoint import Checkpoint
+from realtime_tts.engine.models.qwen3.config import StackConfig
+from realtime_tts.engine.models.qwen3.feed_forward import FeedForward, load_feed_forward
+from realtime_tts.engine.models.qwen3.linear import PackedLinear
+from realtime_tts.engine.models.qwen3.positions import RopeTable
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
@@ -21,7 +23,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The weights of one block.  Query, key and value are one weight, and so are gate and up."""
+    """The weights of one block.  Query, key and value are one weight."""
 
     input_norm: torch.Tensor
     qkv: PackedLinear
@@ -29,19 +31,15 @@ class Block:
     """(heads + kv heads, 1, head_dim): query and key are normalised and rotated together."""
     out: PackedLinear
     post_norm: torch.Tensor
-    gate_up: PackedLinear
-    down: PackedLinear
+    feed_forward: FeedForward
 
 
 def load_block(checkpoint: Checkpoint, prefix: str, config: StackConfig, *, keep_transposed: bool) -> Block:
-    hidden, inner, dim = config.hidden_size, config.intermediate_size, config.head_dim
+    hidden, dim = config.hidden_size, config.head_dim
     heads, kv_heads = config.num_attention_heads * dim, config.num_key_value_heads * dim
 
     def attention(name: str, *shape: int) -> torch.Tensor:
         return checkpoint.read(f"{prefix}self_attn.{name}.weight", shape)
-
-    def mlp(name: str, *shape: int) -> torch.Tensor:
-        return checkpoint.read(f"{prefix}mlp.{name}.weight", shape)
 
     query, key, value = (
         attention(f"{n}_proj", rows, hidden) for n, rows in zip("qkv", (heads, kv_heads, kv_heads), strict=True)
@@ -52,10 +50,7 @@ def load_block(checkpoint: Checkpoint, prefix: str, config: StackConfig, *, keep
         qk_norm=qk_norm(config, attention("q_norm", dim), attention("k_norm", dim)),
         out=PackedLinear(attention("o_proj", hidden, heads), keep_transposed=keep_transposed),
         post_norm=checkpoint.read(f"{prefix}post_attention_layernorm.weight", (hidden,)),
-        gate_up=PackedLinear.concat(
-            mlp("gate_proj", inner, hidden), mlp("up_proj", inner, hidden), keep_transposed=keep_transposed
-        ),
-        down=PackedLinear(mlp("down_proj", hidden, inner), keep_transposed=keep_transposed),
+        feed_forward=load_feed_forward(checkpoint, f"{prefix}mlp.", config, keep_transposed=keep_transposed),
     )
 
 
@@ -136,13 +131,14 @@ class SlotCache:
         self.keys = torch.zeros(shape, device=device, dtype=dtype)
         self.values = torch.zeros(shape, device=device, dtype=dtype)
         self.max_len = max_len
-        self._cos, self._sin = _rope_tables(config, max_len + 1, device, dtype)
+        self._rope = RopeTable(config, max_len + 1, device, dtype)
 
-    def index(self, span: Span, window: int | None = None) -> CacheIndex:
+    def index(self, span: Span, window: int | None = None, rope: torch.Tensor | None = None) -> CacheIndex:
         """The positions that a batch writes, and those that it attends to.
 
         `window` fixes the number of positions attended to; the result then has the same shapes for every batch of that
-        many rows.
+        many rows.  `rope` are the rotary positions where they are not those of the cache: (n, t), or (3, n, t) for
+        three axes.
         """
         device, given = self.keys.device, window is not None
         window = window or span.window
@@ -159,7 +155,7 @@ class SlotCache:
             slots=slots[:, None],
             positions=positions,
             mask=mask,
-            rope=(self._cos[positions][:, None], self._sin[positions][:, None]),
+            rope=self._rope(positions if rope is None else rope),
             selection=slice(span.slots[0], span.slots[0] + len(span.slots)) if span.contiguous else slots,
             first=span.past[0] if aligned else None,
             window=window,
@@ -196,10 +192,31 @@ class Stack:
 
     def __call__(self, hidden: torch.Tensor, cache: SlotCache, index: CacheIndex) -> torch.Tensor:
         """Writes the rows to the cache, and returns their hidden states after the final norm."""
-        return self._run(hidden, cache, index)
+        return self._run(hidden, cache, index)[0]
 
-    def _forward(self, hidden: torch.Tensor, cache: SlotCache, index: CacheIndex) -> torch.Tensor:
+    def observe(
+        self, hidden: torch.Tensor, cache: SlotCache, index: CacheIndex, *, layer: int, added: Sequence[torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """As a call, and also the input of block `layer` (n, t, hidden).
+
+        `added[i]` (n, t, hidden) is added to the output of block i.
+        """
+        normed, observed = self._run(hidden, cache, index, layer, added)
+        assert observed is not None
+        return normed, observed
+
+    def _forward(
+        self,
+        hidden: torch.Tensor,
+        cache: SlotCache,
+        index: CacheIndex,
+        observed_layer: int | None = None,
+        added: Sequence[torch.Tensor] = (),
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        observed = None
         for layer, block in enumerate(self._blocks):
+            if layer == observed_layer:
+                observed = hidden
             keys, values = cache.keys[layer], cache.values[layer]
             query, key, value = self._project(block, hidden, index.rope)
             _write(keys, key, index)
@@ -207,8 +224,10 @@ class Stack:
             context = keys[index.selection, :, : index.window], values[index.selection, :, : index.window]
             attended = F.scaled_dot_product_attention(query, *context, attn_mask=index.mask, enable_gqa=True)
             hidden = hidden + block.out(attended.transpose(1, 2).flatten(2))
-            hidden = hidden + self._feed_forward(block, hidden)
-        return rms_norm(hidden, self._norm, self._config.rms_norm_eps)
+            hidden = hidden + block.feed_forward(rms_norm(hidden, block.post_norm, self._config.rms_norm_eps))
+            if layer < len(added):
+                hidden = hidden + added[layer]
+        return rms_norm(hidden, self._norm, self._config.rms_norm_eps), observed
 
     def _project(
         self, block: Block, hidden: torch.Tensor, rope: tuple[torch.Tensor, torch.Tensor]
@@ -221,11 +240,6 @@ class Stack:
         rotated = _rotate(rms_norm(split[:, :-kv_heads], block.qk_norm, config.rms_norm_eps), *rope)
         return rotated[:, :heads], rotated[:, heads:], split[:, -kv_heads:]
 
-    def _feed_forward(self, block: Block, hidden: torch.Tensor) -> torch.Tensor:
-        """SwiGLU."""
-        gate, up = block.gate_up(rms_norm(hidden, block.post_norm, self._config.rms_norm_eps)).chunk(2, -1)
-        return block.down(F.silu(gate) * up)
-
 
 def _write(cached: torch.Tensor, new: torch.Tensor, index: CacheIndex) -> None:
     """Writes (n, kv heads, t, head_dim) to a layer's cache."""
@@ -233,19 +247,6 @@ def _write(cached: torch.Tensor, new: torch.Tensor, index: CacheIndex) -> None:
         cached[index.selection, :, index.first : index.first + new.shape[2]] = new
     else:
         cached[index.slots, :, index.positions] = new.transpose(1, 2)
-
-
-def _rope_tables(
-    config: StackConfig, positions: int, device: torch.device, dtype: torch.dtype
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cosine and sine of RoPE (positions, head_dim), computed in float32; halves rotate, not pairs.
-
-    The sine has the sign with which the other half is added.
-    """
-    exponents = torch.arange(0, config.head_dim, 2, device=device).float() / config.head_dim
-    angles = torch.arange(positions, device=device).float()[:, None] * (1.0 / config.rope_theta**exponents)
-    cosine, sine = angles.cos(), angles.sin()
-    return torch.cat([cosine, cosine], -1).to(dtype), torch.cat([-sine, sine], -1).to(dtype)
 
 
 def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 
-from realtime_tts.engine.models.qwen3_tts.linear import GEMV_ROWS, PackedLinear
+from realtime_tts.engine.models.qwen3.linear import GEMV_ROWS, PackedLinear
 
 
 def drawn(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from realtime_tts.engine.models.qwen3_tts.checkpoint import INDEX, SINGLE, Checkpoint, default_dtype
-from realtime_tts.engine.models.qwen3_tts.talker import load_weights
+from realtime_tts.engine.models.qwen3.checkpoint import INDEX, SINGLE, Checkpoint, default_dtype
+from realtime_tts.engine.models.qwen3_tts.loading import load_talker_weights
 from realtime_tts.errors import ModelNotUsable
 from tests.engine.models.qwen3_tts.tiny import GetTiny, Tiny
 
@@ -28,7 +28,7 @@ Tensors = dict[str, torch.Tensor]
 
 def load(model: Tiny, directory: Path) -> None:
     with Checkpoint(directory, CPU, torch.float32) as checkpoint:
-        load_weights(checkpoint, model.config.talker_config)
+        load_talker_weights(checkpoint, model.config.talker_config)
 
 
 def opened(directory: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:

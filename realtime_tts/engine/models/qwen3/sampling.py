@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
-from realtime_tts.engine.models.qwen3_tts.config import GenerationConfig
+from realtime_tts.engine.api import Sampling
 
 MIN_TEMPERATURE = 0.01
 """Below this, scores overflow before any code other than the best could be drawn; 0 selects the best instead."""
+MIN_TOP_P = 1e-6
+"""Replaces 0: only the best code is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,24 @@ class CodeSampling:
         return generator
 
 
-def published_sampling(config: GenerationConfig, seed: int | None = None) -> CodeSampling:
-    """The published sampling parameters.  Raises ValueError for invalid ones."""
-    talker = SamplingParams(config.temperature if config.do_sample else 0, config.top_k, config.top_p)
-    temperature = config.subtalker_temperature if config.subtalker_dosample else 0
-    predictor = SamplingParams(temperature, config.subtalker_top_k, config.subtalker_top_p)
-    return CodeSampling(talker, predictor, config.repetition_penalty, seed)
+def code_sampling(published: CodeSampling, requested: Sampling, seed: int) -> CodeSampling:
+    """The published sampling parameters, overridden by those of a request.
+
+    A request's parameters apply to the first code of a frame, as in the reference, which has others for the fifteen
+    after it.  But temperature 0 makes all codes deterministic.
+    """
+    talker, predictor = published.talker, published.predictor
+    temperature = talker.temperature if requested.temperature is None else requested.temperature
+    if temperature < MIN_TEMPERATURE:
+        temperature = 0.0
+        predictor = replace(predictor, temperature=0.0)
+    params = SamplingParams(
+        temperature,
+        talker.top_k if requested.top_k is None else requested.top_k,
+        talker.top_p if requested.top_p is None else max(requested.top_p, MIN_TOP_P),
+    )
+    penalty = published.repetition_penalty if requested.repetition_penalty is None else requested.repetition_penalty
+    return CodeSampling(params, predictor, penalty, seed)
 
 
 def apply_repetition_penalty(scores: torch.Tensor, seen: torch.Tensor, penalty: torch.Tensor) -> torch.Tensor:

@@ -10,14 +10,14 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 
-from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
-from realtime_tts.engine.models.qwen3_tts.config import CONTROL_IDS, TalkerConfig
-from realtime_tts.engine.models.qwen3_tts.cuda_graph import GraphCache, HostCopy
-from realtime_tts.engine.models.qwen3_tts.layers import CacheIndex, KVPrefix, SlotCache, Span, Stack, load_stack
-from realtime_tts.engine.models.qwen3_tts.linear import PackedLinear
-from realtime_tts.engine.models.qwen3_tts.predictor import CodePredictor, KVMode, PredictorWeights, load_predictor
-from realtime_tts.engine.models.qwen3_tts.prompt import Embeddings, Prompt, load_embeddings
-from realtime_tts.engine.models.qwen3_tts.sampling import (
+from realtime_tts.engine.models.qwen3.checkpoint import Checkpoint
+from realtime_tts.engine.models.qwen3.config import CONTROL_IDS, TalkerStackConfig
+from realtime_tts.engine.models.qwen3.cuda_graph import GraphCache, HostCopy
+from realtime_tts.engine.models.qwen3.embeddings import Embeddings, Projection, Prompt
+from realtime_tts.engine.models.qwen3.layers import CacheIndex, KVPrefix, SlotCache, Span, Stack, load_stack
+from realtime_tts.engine.models.qwen3.linear import PackedLinear
+from realtime_tts.engine.models.qwen3.predictor import CodePredictor, KVMode, PredictorWeights, load_predictor
+from realtime_tts.engine.models.qwen3.sampling import (
     CodeSampling,
     SamplingParams,
     SamplingTable,
@@ -29,8 +29,6 @@ from realtime_tts.errors import TextTooLong
 
 MIN_WINDOW = 256
 """The shortest attention window that is captured, in positions; the others are its doubles."""
-MIN_FRAMES = 2
-"""The end is not drawn before this number of frames (reference: min_new_tokens)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +39,26 @@ class TalkerWeights:
     predictor: PredictorWeights
 
 
-def load_weights(checkpoint: Checkpoint, config: TalkerConfig, *, compiled: bool = False) -> TalkerWeights:
-    """Reads every tensor under `talker.`.  Raises ModelNotUsable."""
+def load_weights(
+    checkpoint: Checkpoint,
+    config: TalkerStackConfig,
+    text_table: torch.Tensor,
+    text_projection: Projection,
+    *,
+    compiled: bool = False,
+) -> TalkerWeights:
+    """Reads the tensors under `talker.`, without those of the text, which have been read.  Raises ModelNotUsable."""
     predictor = load_predictor(checkpoint, config, compiled=compiled)
+    codecs = (config.vocab_size, config.hidden_size)
     return TalkerWeights(
         stack=load_stack(checkpoint, "talker.model.", config, compiled=compiled),
-        head=PackedLinear(checkpoint.read("talker.codec_head.weight", (config.vocab_size, config.hidden_size))),
-        embeddings=load_embeddings(checkpoint, config, predictor.embeddings),
+        head=PackedLinear(checkpoint.read("talker.codec_head.weight", codecs)),
+        embeddings=Embeddings(
+            text_table,
+            text_projection,
+            codec_table=checkpoint.read("talker.model.codec_embedding.weight", codecs),
+            group_tables=predictor.embeddings,
+        ),
         predictor=predictor,
     )
 
@@ -78,8 +89,14 @@ class _Row:
     """One request: `length` of its positions are in the cache, and it has generated `frames`."""
 
     prompt: torch.Tensor
-    trailing: torch.Tensor
+    prompt_complete: bool
+    positions: torch.Tensor | None
+    """(3, t) of the prompt; None if they are those of the cache."""
+    trailing: list[torch.Tensor]
+    """(hidden,) each"""
     text_complete: bool
+    rope_offset: int
+    """What is added to a cache position after the prompt for its rotary position, the same on all axes."""
     sampling: CodeSampling
     generator: torch.Generator
     length: int = 0
@@ -106,6 +123,8 @@ class _Batch:
 class Talker:
     """Slots for requests.  Owned by one thread; a row's codes do not depend on the other rows of the batch.
 
+    The end is not drawn before `min_frames` frames (reference: min_new_tokens).
+
     A step first feeds each row's last frame back, together with the next token of its text, then draws the next frame.
     So a frame does not need the text after it.
 
@@ -116,12 +135,13 @@ class Talker:
 
     def __init__(
         self,
-        config: TalkerConfig,
+        config: TalkerStackConfig,
         weights: TalkerWeights,
         *,
         slots: int,
         max_len: int,
         text_pad_id: int,
+        min_frames: int,
         prefill_chunk: int = 512,
         kv_mode: KVMode = KVMode.CACHE,
     ) -> None:
@@ -129,6 +149,7 @@ class Talker:
             raise ValueError(f"invalid sizes: {slots} slots of {max_len} positions, {prefill_chunk} per prefill")
         self._config = config
         self._weights = weights
+        self._min_frames = min_frames
         self._prefill_chunk = prefill_chunk
         like = weights.embeddings.codec_table
         self._device = device = like.device
@@ -185,16 +206,24 @@ class Talker:
         `prefix` is that of another request whose prompt starts with the same positions (`copy_prefix`).
         """
         assert self._free, "no slot is free"
-        if len(prompt.embeddings) > self._cache.max_len:
-            raise TextTooLong(f"the prompt has {len(prompt.embeddings)} positions; at most {self._cache.max_len} fit")
+        self._check_length(len(prompt.embeddings))
         slot = heapq.heappop(self._free)
-        generator = sampling.generator(self._device)
-        row = self._rows[slot] = _Row(prompt.embeddings, prompt.trailing, prompt.text_complete, sampling, generator)
+        offset = 0 if prompt.positions is None else int(prompt.positions.max()) + 1 - len(prompt.embeddings)
+        row = self._rows[slot] = _Row(
+            prompt.embeddings,
+            prompt.complete,
+            prompt.positions,
+            list(prompt.trailing),
+            prompt.text_complete,
+            offset,
+            sampling,
+            sampling.generator(self._device),
+        )
         self._penalty[slot] = sampling.repetition_penalty
         self._first_params.set(slot, sampling.talker)
         self._other_params.set(slot, sampling.predictor)
         if prefix is not None:
-            assert prefix.length < len(row.prompt), "nothing would be left to prefill"
+            assert prefix.length < len(row.prompt) or not row.prompt_complete, "nothing would be left to prefill"
             self._cache.restore_prefix(slot, prefix)
             row.length = prefix.length
         return slot
@@ -204,11 +233,27 @@ class Talker:
         assert length <= self._rows[slot].length, f"slot {slot} has fewer than {length} positions"
         return self._cache.prefix(slot, length)
 
+    def append_prompt(self, slot: int, embeddings: torch.Tensor, *, complete: bool) -> None:
+        """Adds positions (t, hidden) to a prompt that is not complete.  Raises TextTooLong if they do not fit."""
+        row = self._rows[slot]
+        assert not row.prompt_complete, f"the prompt of slot {slot} is complete already"
+        self._check_length(len(row.prompt) + len(embeddings))
+        if row.positions is not None:
+            first = row.rope_offset + len(row.prompt)
+            more = torch.arange(first, first + len(embeddings), device=self._device)
+            row.positions = torch.cat([row.positions, more.expand(3, -1)], 1)
+        row.prompt = torch.cat([row.prompt, embeddings])
+        row.prompt_complete = complete
+
+    def _check_length(self, positions: int) -> None:
+        if positions > self._cache.max_len:
+            raise TextTooLong(f"the prompt has {positions} positions; at most {self._cache.max_len} fit")
+
     def append_text(self, slot: int, embeddings: torch.Tensor, *, complete: bool) -> None:
         """Adds text that is fed in with the frames (PromptBuilder.more_text)."""
         row = self._rows[slot]
         assert not row.text_complete, f"the text of slot {slot} is complete already"
-        row.trailing = torch.cat([row.trailing, embeddings])
+        row.trailing.extend(embeddings)
         row.text_complete = complete
 
     def release(self, slot: int) -> None:
@@ -225,6 +270,8 @@ class Talker:
         row = self._rows[slot]
         if row.length < len(row.prompt):
             return SlotState.PREFILL
+        if not row.prompt_complete:
+            return SlotState.STARVED
         if row.ended:
             return SlotState.ENDED
         if row.frames and row.length == self._cache.max_len:
@@ -247,12 +294,23 @@ class Talker:
         with torch.inference_mode():
             batch = torch.nn.utils.rnn.pad_sequence(chunks, batch_first=True)
             span = Span(order, [row.length for row in rows], counts)
-            hidden = self._weights.stack(batch, self._cache, self._cache.index(span))
+            index = self._cache.index(span, rope=self._prompt_positions(rows, span))
+            hidden = self._weights.stack(batch, self._cache, index)
             # Only the prompt's last position is used: that of the last chunk.
             last = torch.tensor(counts, device=self._device) - 1
             self._hidden[order] = hidden[torch.arange(len(order), device=self._device), last]
         for row, count in zip(rows, counts, strict=True):
             row.length += count
+
+    def _prompt_positions(self, rows: Sequence[_Row], span: Span) -> torch.Tensor | None:
+        """The rotary positions (3, n, t) of a chunk of prompts; None if they are those of the cache."""
+        if all(row.positions is None for row in rows):
+            return None
+        rope = torch.zeros(3, len(rows), max(span.new), dtype=torch.long, device=self._device)
+        for index, (row, past, new) in enumerate(zip(rows, span.past, span.new, strict=True)):
+            plain = torch.arange(past, past + new, device=self._device).expand(3, -1)
+            rope[:, index, :new] = plain if row.positions is None else row.positions[:, past : past + new]
+        return rope
 
     def step(self, slots: Sequence[int]) -> StepResult:
         """Generates one more frame for each of these requests, in their order."""
@@ -307,15 +365,24 @@ class Talker:
 
     def _run_stack(self, batch: "_Batch", inputs: torch.Tensor, span: Span) -> torch.Tensor:
         if batch.order is batch.slots:
-            return self._weights.stack(inputs, self._cache, self._cache.index(span))
+            return self._weights.stack(inputs, self._cache, self._cache.index(span, rope=self._step_positions(span)))
         window = next(window for window in self._windows() if window >= span.window)
         (hidden,) = self._graphs((len(batch.order), window), *self._inputs(inputs, span, window))
         return hidden
 
     def _inputs(self, inputs: torch.Tensor, span: Span, window: int) -> tuple[torch.Tensor, ...]:
-        index = self._cache.index(span, window)
+        index = self._cache.index(span, window, self._step_positions(span))
         assert index.mask is not None, "a fixed window has a mask"
         return inputs, index.slots, index.positions, index.mask, *index.rope
+
+    def _step_positions(self, span: Span) -> torch.Tensor | None:
+        """The rotary positions (n, 1) of a step; None if they are those of the cache."""
+        offsets = [self._rows[slot].rope_offset if slot in self._rows else 0 for slot in span.slots]
+        if not any(offsets):
+            return None
+        # Idle rows have no position of their own.
+        positions = [max(0, past + offset) for past, offset in zip(span.past, offsets, strict=True)]
+        return torch.tensor(positions, device=self._device)[:, None]
 
     def _captured_stack(self, key: tuple[int, int], *tensors: torch.Tensor) -> tuple[torch.Tensor]:
         """One position for each of the lowest slots."""
@@ -329,7 +396,7 @@ class Talker:
         scores = self._weights.head(self._hidden[batch.order_index]).float()
         scores = apply_repetition_penalty(scores, self._seen[batch.order_index], self._penalty[batch.order_index])
         scores = scores.masked_fill(self._never_drawn, -torch.inf)
-        early = [slot in self._rows and self._rows[slot].frames < MIN_FRAMES for slot in batch.order]
+        early = [slot in self._rows and self._rows[slot].frames < self._min_frames for slot in batch.order]
         if any(early):
             end = scores[:, self._config.codec_eos_token_id]
             end.masked_fill_(torch.tensor(early, device=self._device), -torch.inf)

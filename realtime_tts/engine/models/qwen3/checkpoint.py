@@ -10,7 +10,7 @@ from typing import Protocol, Self, cast
 import torch
 from safetensors import SafetensorError, safe_open
 
-from realtime_tts.engine.models.qwen3_tts.config import read_json
+from realtime_tts.engine.models.qwen3.config import read_json
 from realtime_tts.errors import ModelNotUsable
 
 SINGLE = "model.safetensors"
@@ -92,6 +92,13 @@ class Checkpoint:
 
     def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> torch.Tensor:
         """The tensor `name`, which must have this shape, in the dtype of the checkpoint unless one is given."""
+        return self._load(name, shape).to(device=self._device, dtype=dtype or self._dtype)
+
+    def read_into(self, name: str, target: torch.Tensor) -> None:
+        """Copies the tensor `name` to `target`, whose shape it must have: a part of a larger tensor."""
+        target.copy_(self._load(name, tuple(target.shape)))
+
+    def _load(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
         if name not in self._file_of:
             raise ModelNotUsable(f"{self._directory} has no tensor {name} (or it was read twice)")
         found = self._shape(name)
@@ -104,7 +111,7 @@ class Checkpoint:
             raise ModelNotUsable(f"tensor {name} in {self._directory / file} cannot be read: {error}") from error
         if not tensor.is_floating_point():
             raise ModelNotUsable(f"tensor {name} in {self._directory / file} is of {tensor.dtype}, not of a float type")
-        return tensor.to(device=self._device, dtype=dtype or self._dtype)
+        return tensor
 
     def read_all(self, prefix: str, dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:
         """All tensors under `prefix`, by their names without it: for a part that checks its own shapes."""

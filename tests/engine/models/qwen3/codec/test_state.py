@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor  # noqa: E402
 
-from realtime_tts.engine.models.qwen3_tts.codec_state import Carry, StateArena  # noqa: E402
+from realtime_tts.engine.models.qwen3.codec.state import Carry, StateArena  # noqa: E402
 
 SHAPES: dict[str, tuple[int, ...]] = {"age": (1,), "conv": (3, 2), "keys": (2, 4, 3)}
 FLOATS = 1 + 6 + 24

@@ -6,8 +6,8 @@ pytest.importorskip("torch")
 
 import torch
 
-from realtime_tts.engine.models.qwen3_tts.predictor import CodePredictor, KVMode, fastest_kv_mode
-from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, SamplingBatch, SamplingParams, fill_noise
+from realtime_tts.engine.models.qwen3.predictor import CodePredictor, KVMode, fastest_kv_mode
+from realtime_tts.engine.models.qwen3.sampling import CodeSampling, SamplingBatch, SamplingParams, fill_noise
 from tests.engine.models.qwen3_tts.make_checkpoint import HIDDEN
 from tests.engine.models.qwen3_tts.tiny import GetTiny, Tiny, sampling_batch
 
