@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tests.engine.models.qwen3_tts.tiny import GetTiny
 
 EXPENSIVE = {"tiny", "whole", "built"}
+OMNI = {"omni", "omni_parts"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -21,6 +22,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in own:
         if isinstance(item, pytest.Function) and EXPENSIVE & set(item.fixturenames):
             item.add_marker(pytest.mark.xdist_group("qwen3_tts"))
+        if isinstance(item, pytest.Function) and OMNI & set(item.fixturenames):
+            item.add_marker(pytest.mark.xdist_group("qwen3_omni"))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -62,3 +65,14 @@ def built(whole: Callable[[str], Path]) -> Callable[[str], Model]:
     from tests.engine.models.qwen3_tts.pipeline import build
 
     return functools.cache(lambda name: build(whole(name)))
+
+
+@pytest.fixture(scope="session")
+def omni(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a tiny Qwen3-Omni, whose expected values are recorded."""
+    pytest.importorskip("torch")
+    from tests.engine.models.qwen3_omni.make_checkpoint import make_checkpoint
+
+    directory = tmp_path_factory.mktemp("omni") / "tiny"
+    make_checkpoint(directory)
+    return directory
