@@ -152,9 +152,9 @@ class SynthesisRequest:
     """The conversation that is answered."""
 
     @property
-    def has_input(self) -> bool:
-        """Whether there is something to read, or nothing to wait for: else it only reserves capacity."""
-        return self.text_complete or bool(self.text or self.ids) or self.context is not None
+    def awaits_text(self) -> bool:
+        """Whether none of its text is known yet: it was submitted early, to reserve capacity."""
+        return not (self.text_complete or self.text or self.ids)
 
 
 class Role(StrEnum):
@@ -254,7 +254,7 @@ class Extend:
     ids: tuple[int, ...] = ()
     """The next tokens, of a request that is given as tokens."""
     context: SpokenContext | None = None
-    """The context, once it is known: for a request that was submitted without input."""
+    """The context, for a request that was submitted before it was known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +351,7 @@ class WordsReady:
 
 @dataclass(frozen=True, slots=True)
 class RequestAccepted:
-    """A request that was submitted without input (`SynthesisRequest.has_input`) was not refused."""
+    """A request that was submitted before its text (`SynthesisRequest.awaits_text`) was not refused."""
 
     request_id: str
 

@@ -18,9 +18,11 @@ from realtime_tts.engine.api import (
     Extend,
     FinishReason,
     PlayoutEnd,
+    RequestAccepted,
     RequestFinished,
     Samples,
     Submit,
+    SubmitAnswer,
     SynthesisRequest,
     TextReady,
     WordsReady,
@@ -97,8 +99,8 @@ class Engine:
         match command:
             case Submit(request=request):
                 self._submit(request)
-            case Extend(request_id=request_id, text=text, complete=complete):
-                self._extend(request_id, text, complete)
+            case Extend():
+                self._extend(command, self._at(sent_at_s))
             case Cancel(request_id=request_id):
                 self._cancel(request_id)
             case AudioSent(request_id=request_id, samples=samples, lead_s=lead_s):
@@ -107,6 +109,8 @@ class Engine:
                 self._table.set_playout_end(stream_id, self._at(sent_at_s) + lead_s)
             case EndStream(stream_id=stream_id):
                 self._end_stream(stream_id)
+            case SubmitAnswer():
+                raise AssertionError("a speech engine answers no conversations: an AnswerEngine does")
 
     def _at(self, sent_at_s: float | None) -> float:
         return self._clock.now_s() if sent_at_s is None else sent_at_s
@@ -123,12 +127,22 @@ class Engine:
             self._events.append(RequestFinished(request.request_id, FinishReason.ERROR, error=refusal))
         else:
             self._table.add(request)
+            if request.awaits_text:
+                self._events.append(RequestAccepted(request.request_id))
 
-    def _extend(self, request_id: str, text: str, complete: bool) -> None:
-        if state := self._table.requests.get(request_id):
-            assert not state.request.text_complete, f"the text of {request_id} was complete"
-            state.request = replace(state.request, text=state.request.text + text, text_complete=complete)
+    def _extend(self, more: Extend, at_s: float) -> None:
+        if state := self._table.requests.get(more.request_id):
+            before = state.request
+            assert not before.text_complete, f"the text of {more.request_id} was complete"
+            state.request = replace(
+                before,
+                text=before.text + more.text,
+                ids=before.ids + more.ids,
+                context=before.context if more.context is None else more.context,
+                text_complete=more.complete,
+            )
             state.stages[0].starved = False
+            state.token_intervals.observe(len(more.ids), at_s)
 
     def _cancel(self, request_id: str) -> None:
         if state := self._table.requests.get(request_id):

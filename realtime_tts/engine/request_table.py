@@ -2,6 +2,7 @@
 
 import math
 from collections import deque
+from statistics import median
 
 from realtime_tts.clock import Clock
 from realtime_tts.engine.api import FinishReason, SynthesisRequest
@@ -84,6 +85,7 @@ class RequestTable:
             stages=tuple(StageProgress(PayloadBuffer(spec.join)) for spec in self._model.specs),
             served_s=now_s,
         )
+        state.stages[0].starved = request.awaits_text and request.context is None  # there is nothing to read yet
         self._sequence += 1
         stream.requests.append(state)
         self.requests[request.request_id] = state
@@ -214,6 +216,7 @@ class RequestTable:
             lanes=self._stage_lanes,
             upstream_rows=tuple(rows + growth for rows in upstream),
             nominal_streams=self._model.nominal_streams,
+            token_interval_s=_token_interval_s(admitted),
         )
 
     def _unfinished(self, admitted: list[RequestState], index: int) -> int:
@@ -235,7 +238,7 @@ class RequestTable:
             self._history.append((now_s, self._listeners()))
             while self._history[0][0] < now_s - GROWTH_S:
                 self._history.popleft()
-            playing = [s for s in self.requests.values() if s.chunks and not s.source.finished]
+            playing = [s for s in self.requests.values() if s.chunks and not s.source.finished and not s.awaits_text]
             self._admission.tick(self.load(), [self.deadline_s(state) - now_s for state in playing], now_s)
 
     def _occupied(self) -> int:
@@ -251,3 +254,16 @@ class RequestTable:
                 if not state.chunks or lead_s < COMFORTABLE_LEAD_S:
                     wanting.add(state.request.stream_id)
         return len(wanting)
+
+
+def _token_interval_s(admitted: list[RequestState]) -> float:
+    """The median interval at which tokens arrive, of the answers that are still being written; 0 where there are none.
+
+    A median: while a new prompt is read, the next token of all others is late once, and that says little of the rest.
+    """
+    intervals = [
+        interval_s
+        for state in admitted
+        if not state.request.text_complete and (interval_s := state.token_intervals.interval_s) is not None
+    ]
+    return median(intervals) if intervals else 0.0

@@ -1,10 +1,11 @@
 """The interface of a Thinker, the language model that writes an answer, and of the chat format of its prompts."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from realtime_tts.engine.api import AudioPart, ImagePart, Rows, SpokenContext, TextEnd, TextSampling, Turn
+from realtime_tts.engine.scheduling.cost_model import LinearCost
 from realtime_tts.errors import RealtimeTTSError
 
 
@@ -28,7 +29,7 @@ class Written:
     end: TextEnd | None = None
     """Set with the last ids, after which the Thinker has forgotten the request."""
     rows: Rows | None = None
-    """(m, hidden): with the first ids, where the prompt wants rows."""
+    """(m, hidden): with the first ids, where the prompt wants rows: one for each pad in its user turns."""
     error: RealtimeTTSError | None = None
     """Why, where `end` is `ERROR`."""
 
@@ -42,6 +43,10 @@ class ThinkerInfo:
     end_ids: frozenset[int] = frozenset()
     input_modalities: frozenset[str] = frozenset()
     """What a prompt may have in addition to text: audio, image."""
+    step: LinearCost = field(default=LinearCost(0.010, 0.0004))
+    """What a step costs, by rows: the prior of the cost model, before any step was measured."""
+    prompt_token_s: float = 0.0001
+    """What it costs in addition for each token of a prompt that it reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,158 @@
+"""Thinker worker: a thread that steps a Thinker, and replaces one that has failed."""
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from realtime_tts.clock import Clock
+from realtime_tts.engine.thinking.loop import ThinkerLoop, ThinkerRequest, ThinkerStatus
+from realtime_tts.engine.thinking.thinker import Thinker, Written
+from realtime_tts.errors import EngineUnavailable
+
+log = logging.getLogger(__name__)
+
+STOP_TIMEOUT_S = 5.0
+FIRST_RESTART_S = 0.1
+LONGEST_RESTART_S = 30.0
+"""The pause before a new Thinker is made, doubled after each attempt that fails at once."""
+
+WrittenSink = Callable[[Sequence[Written]], None]
+
+
+class ThinkerWorker:
+    """Its methods are called from one event loop; `start` binds it."""
+
+    def __init__(self, make_thinker: Callable[[], Thinker], clock: Clock, frame_s: float) -> None:
+        """`make_thinker` is called on the worker's thread, again after a failure; `frame_s` is the playing time of a
+        codec frame."""
+        self.bounded = True
+        """Whether a step must stay within a frame's playing time; the answer engine sets it."""
+        self._make_thinker = make_thinker
+        self._clock = clock
+        self._frame_s = frame_s
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._commands: deque[ThinkerRequest | str] = deque()
+        """Requests, and the ids of those to cancel."""
+        self._status = ThinkerStatus(ready=False, reason="not started")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._on_written: WrittenSink | None = None
+        self._started: asyncio.Future[None] | None = None
+        self._thread = threading.Thread(target=self._serve, name="thinker", daemon=True)
+
+    # -- For the event loop --------------------------------------------------------------------------------------------
+
+    async def start(self, on_written: WrittenSink) -> None:
+        """Starts the thread and waits for the Thinker.  `on_written` gets each step's output on this event loop.
+
+        Raises what `make_thinker` raises.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._on_written = on_written
+        self._started = self._loop.create_future()
+        self._thread.start()
+        await self._started
+
+    async def stop(self) -> None:
+        """Ends all requests as failed, and the thread; one that is stuck in a step is left behind as a daemon."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join, STOP_TIMEOUT_S)
+
+    def submit(self, request: ThinkerRequest) -> None:
+        self._commands.append(request)
+        self._wake.set()
+
+    def cancel(self, request_id: str) -> None:
+        self._commands.append(request_id)
+        self._wake.set()
+
+    def status(self) -> ThinkerStatus:
+        return self._status
+
+    # -- The worker's thread -------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        thinker = self._first()
+        pause_s = FIRST_RESTART_S
+        while thinker is not None:
+            loop = ThinkerLoop(thinker, self._frame_s)
+            began_s = self._clock.now_s()
+            self._status = loop.status()
+            try:
+                self._step_until_stopped(loop)
+            except Exception:
+                # A bug in the Thinker, or a device that is lost: its requests fail, and the speech engine continues.
+                log.exception("the Thinker has failed and is replaced")
+            self._end_all(loop)
+            if self._stopping.is_set():
+                return
+            if self._clock.now_s() - began_s > LONGEST_RESTART_S:
+                pause_s = FIRST_RESTART_S
+            thinker, pause_s = self._replacement(pause_s)
+
+    def _first(self) -> Thinker | None:
+        started = self._started
+        assert started is not None, "call start() first"
+        try:
+            thinker = self._make_thinker()
+        except Exception as error:
+            self._on_loop(partial(started.set_exception, error))
+            return None
+        self._on_loop(partial(started.set_result, None))
+        return thinker
+
+    def _step_until_stopped(self, loop: ThinkerLoop) -> None:
+        while not self._stopping.is_set():
+            if not loop.busy:
+                self._wake.wait()
+            self._wake.clear()
+            while self._commands:
+                command = self._commands.popleft()
+                if isinstance(command, ThinkerRequest):
+                    loop.submit(command)
+                else:
+                    loop.cancel(command)
+            if loop.busy:
+                began_s = self._clock.now_s()
+                written = loop.step(bounded=self.bounded)
+                loop.observe(self._clock.now_s() - began_s)
+                self._status = loop.status()
+                self._deliver(written)
+
+    def _end_all(self, loop: ThinkerLoop) -> None:
+        stopping = self._stopping.is_set()
+        reason = "the server is stopping" if stopping else "the Thinker has failed and is being replaced"
+        self._status = ThinkerStatus(ready=False, reason=reason)
+        while self._commands:
+            command = self._commands.popleft()
+            if isinstance(command, ThinkerRequest):
+                loop.submit(command)  # only to be ended with the others
+        self._deliver(loop.end_all(EngineUnavailable(reason)))
+        try:
+            loop.thinker.close()
+        except Exception:
+            log.exception("the Thinker could not be closed")
+
+    def _replacement(self, pause_s: float) -> tuple[Thinker | None, float]:
+        while not self._stopping.wait(pause_s):
+            pause_s = min(2 * pause_s, LONGEST_RESTART_S)
+            try:
+                return self._make_thinker(), pause_s
+            except Exception:
+                log.exception("a new Thinker could not be made; the next attempt follows in %g s", pause_s)
+        return None, pause_s
+
+    def _deliver(self, written: Sequence[Written]) -> None:
+        on_written = self._on_written
+        if written and on_written is not None:
+            self._on_loop(lambda: on_written(written))
+
+    def _on_loop(self, callback: Callable[[], None]) -> None:
+        assert self._loop is not None, "call start() first"
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(callback)
