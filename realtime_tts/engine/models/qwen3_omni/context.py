@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from realtime_tts.engine.api import SpokenContext
+from realtime_tts.engine.api import Rows, SpokenContext
 from realtime_tts.engine.models.qwen3.checkpoint import Checkpoint
 from realtime_tts.engine.models.qwen3.embeddings import Embeddings, Projection, load_projection
 from realtime_tts.engine.models.qwen3_omni.config import OmniConfig, SpeechConfig
@@ -28,7 +28,7 @@ class TalkerInputs:
     """The id of a line break, which follows the role."""
 
     def context(self, context: SpokenContext) -> torch.Tensor:
-        """(t, hidden): the user turns.  Pads are projected from the Thinker's hidden states, all else from its table."""
+        """(t, hidden): the user turns.  Pads are projected from the Thinker's hidden states, the rest from its table."""
         ids = torch.from_numpy(context.ids.astype(np.int64))
         pads = torch.isin(ids, torch.tensor(sorted(self.config.thinker_config.pads)))
         count = 0 if context.rows is None else len(context.rows)
@@ -36,9 +36,8 @@ class TalkerInputs:
         with torch.inference_mode():
             embedded = self.embeddings.text(ids.tolist())
             if context.rows is not None and count:
-                # A copy, since torch reads no array that cannot be written.
-                rows = torch.from_numpy(context.rows.astype(np.uint16, copy=True)).view(torch.bfloat16)
-                embedded[pads.to(embedded.device)] = self.hidden_projection(rows.to(embedded))
+                projected = self.hidden_projection(rows_to_tensor(context.rows).to(embedded))
+                embedded[pads.to(embedded.device)] = projected
             return embedded
 
     def answer_start(self, first: int, voice: str) -> torch.Tensor:
@@ -64,6 +63,20 @@ class TalkerInputs:
         if voice.lower() not in speakers:
             raise UnknownVoice(f"there is no voice {voice!r}; there are {', '.join(speakers)}")
         return speakers[voice.lower()]
+
+
+def rows_to_tensor(rows: Rows) -> torch.Tensor:
+    # A copy, since torch does not use an array that cannot be written.
+    tensor = torch.from_numpy(rows.copy())
+    return tensor.view(torch.bfloat16) if tensor.dtype == torch.uint16 else tensor
+
+
+def rows_of_tensor(tensor: torch.Tensor) -> Rows:
+    """Float32 rows as such, and those of half precision as the bits of bfloat16."""
+    host = tensor.cpu()
+    if host.dtype == torch.float32:
+        return np.asarray(host.numpy())
+    return np.asarray(host.to(torch.bfloat16).view(torch.uint16).numpy())
 
 
 def text_table(checkpoint: Checkpoint, config: OmniConfig) -> torch.Tensor:
