@@ -100,7 +100,7 @@ class Experts:
         experts = chosen.flatten()
         order = experts.argsort(stable=True)
         # Not bincount: on a GPU it waits for the device.
-        counts = F.one_hot(experts, len(self.router)).sum(0)
+        counts = experts.new_zeros(len(self.router)).scatter_add_(0, experts, torch.ones_like(experts))
         ends = counts.cumsum(0).to(torch.int32)
         ordered = x[order // self.per_token]
         gate, up = F.grouped_mm(ordered, self.gate_up.transpose(1, 2), offs=ends).chunk(2, -1)

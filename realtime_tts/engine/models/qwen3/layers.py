@@ -170,10 +170,10 @@ class SlotCache:
         self.keys[:, slot, :, : prefix.length] = prefix.keys
         self.values[:, slot, :, : prefix.length] = prefix.values
 
-    def clear(self, slot: int, length: int) -> None:
+    def clear(self, slot: int, length: int, start: int = 0) -> None:
         """Zeroes a request's positions, so that nothing of it (such as a NaN) reaches the next request in the slot."""
-        self.keys[:, slot, :, :length] = 0
-        self.values[:, slot, :, :length] = 0
+        self.keys[:, slot, :, start:length] = 0
+        self.values[:, slot, :, start:length] = 0
 
 
 class Stack:

@@ -12,9 +12,9 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 
 from realtime_tts.engine.models.qwen3.checkpoint import Checkpoint
 from realtime_tts.engine.models.qwen3.config import CONTROL_IDS, TalkerStackConfig
-from realtime_tts.engine.models.qwen3.cuda_graph import GraphCache, HostCopy
+from realtime_tts.engine.models.qwen3.cuda_graph import HostCopy
 from realtime_tts.engine.models.qwen3.embeddings import Embeddings, Projection, Prompt
-from realtime_tts.engine.models.qwen3.layers import CacheIndex, KVPrefix, SlotCache, Span, Stack, load_stack
+from realtime_tts.engine.models.qwen3.layers import KVPrefix, SlotCache, Span, Stack, load_stack
 from realtime_tts.engine.models.qwen3.linear import PackedLinear
 from realtime_tts.engine.models.qwen3.predictor import CodePredictor, KVMode, PredictorWeights, load_predictor
 from realtime_tts.engine.models.qwen3.sampling import (
@@ -25,10 +25,8 @@ from realtime_tts.engine.models.qwen3.sampling import (
     fill_noise,
     sample,
 )
+from realtime_tts.engine.models.qwen3.slot_stack import SlotBatch, SlotStack
 from realtime_tts.errors import TextTooLong
-
-MIN_WINDOW = 256
-"""The shortest attention window that is captured, in positions; the others are its doubles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,22 +102,6 @@ class _Row:
     ended: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """The slots that a step computes, and those whose results are used."""
-
-    slots: Sequence[int]
-    """Used, from the lowest."""
-    order: Sequence[int]
-    """Computed: the object `slots` itself, or a captured range that contains it."""
-    order_index: "slice | torch.Tensor"
-    """`order` as an index of a tensor of slots."""
-    slots_index: torch.Tensor
-    """`slots` as an index of a tensor of slots."""
-    rows: "slice | torch.Tensor"
-    """`slots` as an index of the computed rows."""
-
-
 class Talker:
     """Slots for requests.  Owned by one thread; a row's codes do not depend on the other rows of the batch.
 
@@ -129,8 +111,7 @@ class Talker:
     So a frame does not need the text after it.
 
     On a GPU a step is two launches, the stack and the code predictor, with the draw of the first codes between them,
-    for the numbers of rows that `capture` captured.  They always compute the lowest slots, so that nothing has to be
-    gathered; the state of a slot that was not requested does not change.
+    for the numbers of rows that `capture` captured (SlotStack).
     """
 
     def __init__(
@@ -169,32 +150,18 @@ class Talker:
         self._never_drawn = torch.zeros(config.vocab_size, dtype=torch.bool, device=device)
         self._never_drawn[-CONTROL_IDS:] = True
         self._never_drawn[config.codec_eos_token_id] = False
-        self._graphs: GraphCache[tuple[int, int]] = GraphCache(self._captured_stack, device)
-        self._buckets: tuple[int, ...] = ()
+        self._steps = SlotStack(weights.stack, self._cache, slots)
         with torch.inference_mode():
             self._text_pad = weights.embeddings.text((text_pad_id,))[0]
 
     def capture(self, published: CodeSampling, progress: Callable[[str], None]) -> None:
         """Captures steps of 1, 2, 4, … rows with the published sampling parameters.  All slots must be free."""
         assert not self._rows, "a capture overwrites the state of running requests"
-        slots = len(self._free)
-        self._buckets = tuple(sorted({min(1 << n, slots) for n in range(slots.bit_length() + 1)}))
-        for rows in self._buckets:
+        for rows in self._steps.bucket_sizes:
             progress(f"capturing CUDA graphs for {rows} rows")
             self._predictor.capture(rows, published.predictor)
-            idle = Span(range(rows), [0] * rows, [1] * rows)
-            for window in self._windows():
-                with torch.inference_mode():
-                    self._graphs.capture((rows, window), *self._inputs(self._frame[:rows, None], idle, window))
-        self._cache.keys.zero_()
-        self._cache.values.zero_()
-
-    def _windows(self) -> list[int]:
-        """The captured attention windows."""
-        windows = [MIN_WINDOW]
-        while windows[-1] < self._cache.max_len:
-            windows.append(2 * windows[-1])
-        return [min(window, self._cache.max_len) for window in windows]
+            self._steps.capture(rows, self._frame[:rows, None])
+        self._steps.end_capture()
 
     @property
     def free_slots(self) -> int:
@@ -316,7 +283,7 @@ class Talker:
         """Generates one more frame for each of these requests, in their order."""
         self._assert_all(slots, SlotState.READY)
         with torch.inference_mode():
-            batch = self._batch(sorted(slots))
+            batch = self._steps.batch(sorted(slots))
             self._feed_back(batch)
             first = self._first_codes(batch)
             codes = HostCopy(torch.cat([first[:, None], self._other_codes(batch, first)], 1)).wait().numpy()
@@ -327,71 +294,26 @@ class Talker:
             self._rows[slot].frames += not end
         return StepResult(codes, ended)
 
-    def _batch(self, slots: Sequence[int]) -> "_Batch":
-        """These slots, within the smallest captured range that contains them if there is one."""
-        order: Sequence[int] = slots
-        if bucket := next((rows for rows in self._buckets if rows > slots[-1]), None):
-            order = range(bucket)
-        index = torch.tensor(order, device=self._device)
-        slots_index = index if order is slots else torch.tensor(slots, device=self._device)
-        contiguous = order[-1] - order[0] == len(order) - 1
-        return _Batch(
-            slots=slots,
-            order=order,
-            order_index=slice(order[0], order[-1] + 1) if contiguous else index,
-            slots_index=slots_index,
-            rows=slice(None) if order is slots else slots_index,
-        )
-
-    def _feed_back(self, batch: "_Batch") -> None:
+    def _feed_back(self, batch: SlotBatch) -> None:
         """Runs the stack on each row's last frame and the next token of its text, for its next hidden state."""
         fed = [slot for slot in batch.slots if self._rows[slot].frames]
         if not fed:
             return
         if len(fed) < len(batch.slots):
-            batch = self._batch(fed)
-        text = [self._next_text(slot) if slot in fed else self._text_pad for slot in batch.order]
-        inputs = (self._frame[batch.order_index] + torch.stack(text))[:, None]
-        past = [self._rows[slot].length if slot in fed else 0 for slot in batch.order]
-        span = Span(batch.order, past, [int(slot in fed) for slot in batch.order])
-        hidden = self._run_stack(batch, inputs, span)
-        self._hidden[batch.slots_index] = hidden[batch.rows, 0]
+            batch = self._steps.batch(fed)
+        rows = [self._rows[slot] if slot in fed else None for slot in batch.order]
+        text = [self._text_pad if row is None else self._next_text(row) for row in rows]
+        inputs = self._frame[batch.order_index] + torch.stack(text)
+        past = [0 if row is None else row.length for row in rows]
+        hidden = self._steps.step(batch, inputs, past, [0 if row is None else row.rope_offset for row in rows])
+        self._hidden[batch.slots_index] = hidden[batch.rows]
         for slot in fed:
             self._rows[slot].length += 1
 
-    def _next_text(self, slot: int) -> torch.Tensor:
-        row = self._rows[slot]
+    def _next_text(self, row: _Row) -> torch.Tensor:
         return row.trailing[row.frames - 1] if row.frames <= len(row.trailing) else self._text_pad
 
-    def _run_stack(self, batch: "_Batch", inputs: torch.Tensor, span: Span) -> torch.Tensor:
-        if batch.order is batch.slots:
-            return self._weights.stack(inputs, self._cache, self._cache.index(span, rope=self._step_positions(span)))
-        window = next(window for window in self._windows() if window >= span.window)
-        (hidden,) = self._graphs((len(batch.order), window), *self._inputs(inputs, span, window))
-        return hidden
-
-    def _inputs(self, inputs: torch.Tensor, span: Span, window: int) -> tuple[torch.Tensor, ...]:
-        index = self._cache.index(span, window, self._step_positions(span))
-        assert index.mask is not None, "a fixed window has a mask"
-        return inputs, index.slots, index.positions, index.mask, *index.rope
-
-    def _step_positions(self, span: Span) -> torch.Tensor | None:
-        """The rotary positions (n, 1) of a step; None if they are those of the cache."""
-        offsets = [self._rows[slot].rope_offset if slot in self._rows else 0 for slot in span.slots]
-        if not any(offsets):
-            return None
-        # Idle rows have no position of their own.
-        positions = [max(0, past + offset) for past, offset in zip(span.past, offsets, strict=True)]
-        return torch.tensor(positions, device=self._device)[:, None]
-
-    def _captured_stack(self, key: tuple[int, int], *tensors: torch.Tensor) -> tuple[torch.Tensor]:
-        """One position for each of the lowest slots."""
-        rows, window = key
-        inputs, slots, positions, mask, cosine, sine = tensors
-        index = CacheIndex(slots, positions, mask, (cosine, sine), slice(0, rows), None, window)
-        return (self._weights.stack(inputs, self._cache, index),)
-
-    def _first_codes(self, batch: "_Batch") -> torch.Tensor:
+    def _first_codes(self, batch: SlotBatch) -> torch.Tensor:
         """(n,), which may be the end."""
         scores = self._weights.head(self._hidden[batch.order_index]).float()
         scores = apply_repetition_penalty(scores, self._seen[batch.order_index], self._penalty[batch.order_index])
@@ -406,7 +328,7 @@ class Talker:
         params = self._first_params.batch(batch.order, batch.order_index)
         return sample(scores, params, self._first_noise[batch.order_index])
 
-    def _other_codes(self, batch: "_Batch", first: torch.Tensor) -> torch.Tensor:
+    def _other_codes(self, batch: SlotBatch, first: torch.Tensor) -> torch.Tensor:
         """(n, 15); keeps the whole frame, which the next step feeds back."""
         for slot in batch.slots:
             row = self._rows[slot]

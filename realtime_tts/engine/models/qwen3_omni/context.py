@@ -28,7 +28,7 @@ class TalkerInputs:
     """The id of a line break, which follows the role."""
 
     def context(self, context: SpokenContext) -> torch.Tensor:
-        """(t, hidden): the user turns.  Pads are projected from the Thinker's hidden states, the rest from its table."""
+        """(t, hidden): the user turns.  Pads are projected from the Thinker's hidden states, others from its table."""
         ids = torch.from_numpy(context.ids.astype(np.int64))
         pads = torch.isin(ids, torch.tensor(sorted(self.config.thinker_config.pads)))
         count = 0 if context.rows is None else len(context.rows)
