@@ -11,6 +11,7 @@ import pytest
 from realtime_tts.engine.stage import Model
 
 if TYPE_CHECKING:
+    from tests.engine.models.qwen3_omni.parts import OmniParts
     from tests.engine.models.qwen3_tts.tiny import GetTiny
 
 EXPENSIVE = {"tiny", "whole", "built"}
@@ -76,3 +77,10 @@ def omni(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("omni") / "tiny"
     make_checkpoint(directory)
     return directory
+
+
+@pytest.fixture(scope="session")
+def omni_parts(omni: Path) -> "OmniParts":
+    from tests.engine.models.qwen3_omni.parts import load_parts
+
+    return load_parts(omni)

@@ -195,14 +195,19 @@ class Stack:
         return self._run(hidden, cache, index)[0]
 
     def observe(
-        self, hidden: torch.Tensor, cache: SlotCache, index: CacheIndex, *, layer: int, added: Sequence[torch.Tensor]
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """As a call, and also the input of block `layer` (n, t, hidden).
+        self,
+        hidden: torch.Tensor,
+        cache: SlotCache,
+        index: CacheIndex,
+        *,
+        layer: int | None,
+        added: Sequence[torch.Tensor],
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """As a call, and also the input of block `layer` (n, t, hidden), if one is given.
 
         `added[i]` (n, t, hidden) is added to the output of block i.
         """
         normed, observed = self._run(hidden, cache, index, layer, added)
-        assert observed is not None
         return normed, observed
 
     def _forward(
