@@ -1,6 +1,7 @@
 """Tensors of a published directory, in one or several safetensors files: each is read once, and all must be read."""
 
-from collections.abc import Iterable
+import copy
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -15,7 +16,7 @@ from realtime_tts.errors import ModelNotUsable
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-_LISTED = 5
+_LISTED = 10
 """The number of tensors that an error names; the others are counted."""
 
 
@@ -60,11 +61,23 @@ class Checkpoint:
     """Reads tensors by name, onto `device` and in `dtype`.
 
     As a context manager it requires on exit that every tensor was read, so that no part of a model is silently ignored.
-    Raises ModelNotUsable, which names the file or the tensor.
+    Raises ModelNotUsable, which names the file or the tensor.  On the device `meta`, which has shapes without values,
+    nothing is read but the headers, and missing tensors are named together on exit.
+
+    `progress` receives a line for each file that is begun.
     """
 
-    def __init__(self, directory: Path, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        device: torch.device,
+        dtype: torch.dtype,
+        progress: Callable[[str], None] = lambda _line: None,
+    ) -> None:
         self._directory = directory
+        self._progress = progress
+        self._begun: set[str] = set()
+        self._missing: list[str] = []
         self._device = device
         self._dtype = dtype
         names, indexed = _files(directory)
@@ -85,10 +98,19 @@ class Checkpoint:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._files.clear()
-        if kind is None and self._file_of:
-            raise ModelNotUsable(
-                f"{self._directory} has tensors that this model does not use: {_listed(self._file_of)}"
-            )
+        wrong = []
+        if self._missing:
+            wrong.append(f"has no tensors {_listed(self._missing)}")
+        if self._file_of:
+            wrong.append(f"has tensors that this model does not use: {_listed(self._file_of)}")
+        if kind is None and wrong:
+            raise ModelNotUsable(f"{self._directory} {', and '.join(wrong)}")
+
+    def on(self, device: torch.device) -> "Checkpoint":
+        """The same checkpoint, whose tensors are read onto another device."""
+        other = copy.copy(self)
+        other._device = device
+        return other
 
     def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> torch.Tensor:
         """The tensor `name`, which must have this shape, in the dtype of the checkpoint unless one is given."""
@@ -100,9 +122,15 @@ class Checkpoint:
 
     def _load(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
         if name not in self._file_of:
+            if self._device.type == "meta":
+                self._missing.append(name)
+                return torch.empty(shape, device=self._device)
             raise ModelNotUsable(f"{self._directory} has no tensor {name} (or it was read twice)")
         found = self._shape(name)
         file = self._file_of.pop(name)
+        if file not in self._begun:
+            self._begun.add(file)
+            self._progress(f"reading {file} ({len(self._begun)} of {len(self._files)})")
         if found != shape:
             raise ModelNotUsable(f"tensor {name} in {self._directory / file} has shape {found}, not {shape}")
         try:
@@ -116,7 +144,8 @@ class Checkpoint:
     def read_all(self, prefix: str, dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:
         """All tensors under `prefix`, by their names without it: for a part that checks its own shapes."""
         shapes = {name: self._shape(name) for name in self._file_of if name.startswith(prefix)}
-        return {name.removeprefix(prefix): self.read(name, shape, dtype) for name, shape in shapes.items()}
+        found = {name.removeprefix(prefix): self.read(name, shape, dtype) for name, shape in shapes.items()}
+        return MetaState(found, prefix, self._missing) if self._device.type == "meta" else found
 
     def skip_all(self, prefix: str) -> None:
         """Ignores all tensors under `prefix`: a part that is known and not needed."""
@@ -129,6 +158,19 @@ class Checkpoint:
 
     def _shape(self, name: str) -> tuple[int, ...]:
         return tuple(self._files[self._file_of[name]].get_slice(name).get_shape())
+
+
+class MetaState(dict[str, torch.Tensor]):
+    """Tensors without values.  Missing ones are noted, so that an error can name them together."""
+
+    def __init__(self, tensors: dict[str, torch.Tensor], prefix: str, missing: list[str]) -> None:
+        super().__init__(tensors)
+        self._prefix = prefix
+        self._missing_names = missing
+
+    def missing(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+        self._missing_names.append(f"{self._prefix}{name}")
+        return torch.empty(shape, device="meta")
 
 
 def _files(directory: Path) -> tuple[tuple[str, ...], dict[str, str] | None]:

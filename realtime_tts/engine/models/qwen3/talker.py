@@ -251,6 +251,14 @@ class Talker:
         """The number of frames that the request has generated."""
         return self._rows[slot].frames
 
+    def length(self, slot: int) -> int:
+        """The number of its positions that are in the cache."""
+        return self._rows[slot].length
+
+    @property
+    def codes_per_frame(self) -> int:
+        return self._config.num_code_groups
+
     def prefill(self, slots: Sequence[int]) -> None:
         """Processes the next chunk of each of these prompts in one batch."""
         self._assert_all(slots, SlotState.PREFILL)

@@ -12,10 +12,10 @@ from realtime_tts.engine.api import SynthesisRequest
 from realtime_tts.engine.models.qwen3.codec.decoder import Code2Wav
 from realtime_tts.engine.models.qwen3.codec.stage import DecoderStart, audio_output
 from realtime_tts.engine.models.qwen3.lane_stream import LaneStream
+from realtime_tts.engine.models.qwen3.length_limits import max_frames, min_frames
 from realtime_tts.engine.models.qwen3.sampling import CodeSampling, code_sampling
 from realtime_tts.engine.models.qwen3.talker import SlotState, Talker
 from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, ModelType
-from realtime_tts.engine.models.qwen3_tts.length_limits import max_frames, min_frames
 from realtime_tts.engine.models.qwen3_tts.model_info import language_name
 from realtime_tts.engine.models.qwen3_tts.prompt import PromptBuilder, Speech
 from realtime_tts.engine.models.qwen3_tts.tokenizer import TextTokenizer

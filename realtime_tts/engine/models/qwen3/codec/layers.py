@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from realtime_tts.engine.models.qwen3.checkpoint import MetaState
 from realtime_tts.errors import ModelNotUsable
 
 StateDict = MutableMapping[str, Tensor]
@@ -20,6 +21,8 @@ StateDict = MutableMapping[str, Tensor]
 def pop_tensor(state: StateDict, key: str, shape: tuple[int, ...]) -> Tensor:
     """Removes a float tensor and returns it as fp32.  Raises ModelNotUsable if it is missing or has another shape."""
     tensor = state.pop(key, None)
+    if tensor is None and isinstance(state, MetaState):
+        return state.missing(key, shape)
     if tensor is None:
         raise ModelNotUsable(f"the checkpoint has no {key}, of shape {shape}")
     if tuple(tensor.shape) != shape:

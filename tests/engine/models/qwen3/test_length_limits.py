@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.engine.models.qwen3_tts.length_limits import max_frames, min_frames
+from realtime_tts.engine.models.qwen3.length_limits import max_frames, min_frames
 
 
 @settings(max_examples=50)
