@@ -12,10 +12,12 @@ from realtime_tts.cli.configured_models import ConfiguredModel, configured_model
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.config.load import InvalidSetting, read_text
 from realtime_tts.config.schema import AuthSection, HttpSection, ServerConfig, TracingSection
+from realtime_tts.engine.answers import AnswerEngine
 from realtime_tts.engine.api import EngineHandle
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.observer import EngineObserver, EngineObservers, ObservedEngine
+from realtime_tts.engine.thinking.worker import ThinkerWorker
 from realtime_tts.ops import logs
 from realtime_tts.ops.metrics import Metrics
 from realtime_tts.server.access import AccessRules
@@ -94,12 +96,18 @@ async def _engine(
         observers.append(metrics.engine_observer(name))
     worker = EngineThread(model, clock, config=config, observer=EngineObservers(*observers))
     worker.start()
-    if metrics is not None:
-        metrics.watch_engine(name, worker.status)
-    try:
-        yield worker if tracing is None else ObservedEngine(worker, tracing)
-    finally:
-        await worker.stop()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(worker.stop)
+        engine: EngineHandle = worker
+        if (answering := model.answering) is not None:
+            thinker = ThinkerWorker(answering.make_thinker, clock, model.info.frame_s)
+            observer = None if metrics is None else metrics.answer_observer(name)
+            engine = answers = AnswerEngine(thinker, worker, answering.chat, clock, config=config, observer=observer)
+            stack.push_async_callback(answers.stop)
+            await answers.start()
+        if metrics is not None:
+            metrics.watch_engine(name, engine.status)
+        yield engine if tracing is None else ObservedEngine(engine, tracing)
 
 
 def _server(

@@ -96,6 +96,11 @@ class AnswerEngine:
             capacity=capacity,
         )
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is kept for any answer or listener."""
+        return self._table.is_empty and not self._sinks
+
     # -- From the engines ----------------------------------------------------------------------------------------------
 
     def _on_written(self, steps: Sequence[Written]) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from realtime_tts.audio.format import AudioFormat
 from realtime_tts.audio.playout import ContinuityReport
-from realtime_tts.engine.api import FinishReason, Samples, SynthesisMetrics
+from realtime_tts.engine.api import FinishReason, Samples, SynthesisMetrics, TextEnd
 from realtime_tts.errors import RealtimeTTSError
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.settings import SessionSettings
@@ -123,6 +123,44 @@ class SentenceDone:
 
 
 @dataclass(frozen=True, slots=True)
+class InputCommitted:
+    """A turn is complete, and is answered."""
+
+    utterance_index: int
+    audio_s: float
+    """Received audio."""
+    context_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseStarted:
+    """The model answers: its first text follows."""
+
+    utterance_index: int
+    response_id: str
+    context_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseText:
+    """The next text of an answer; its audio comes later."""
+
+    utterance_index: int
+    delta: str
+    context_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseTextDone:
+    """The text of an answer is complete; its audio may continue."""
+
+    utterance_index: int
+    text: str
+    reason: TextEnd
+    context_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class UtteranceDone:
     utterance_index: int
     context_id: str | None
@@ -133,6 +171,10 @@ class UtteranceDone:
     ttfa_s: float | None
     continuity_ok: bool | None
     continuity_threshold_s: float
+    input_tokens: int | None = None
+    """Of the conversation that was answered."""
+    output_tokens: int | None = None
+    """Of the text of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +227,17 @@ class Closed:
 
 
 SentenceEvent: TypeAlias = SentenceStarted | AudioChunk | AudioEnd | Words | SentenceFailed | SentenceDone
+AnswerEvent: TypeAlias = InputCommitted | ResponseStarted | ResponseText | ResponseTextDone
+"""Only from models that answer."""
 SessionEvent: TypeAlias = (
-    SessionOpened | ConfigApplied | SentenceEvent | UtteranceDone | Cancelled | Warned | Failed | Expiring | Closed
+    SessionOpened
+    | ConfigApplied
+    | SentenceEvent
+    | AnswerEvent
+    | UtteranceDone
+    | Cancelled
+    | Warned
+    | Failed
+    | Expiring
+    | Closed
 )

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from realtime_tts.session.events import (
     AudioChunk,
     AudioEnd,
+    ResponseStarted,
+    ResponseText,
+    ResponseTextDone,
     SentenceDone,
     SentenceFailed,
     SentenceStarted,
@@ -106,6 +109,8 @@ class Outbox:
 def _utterance_index(outgoing: Outgoing) -> int | None:
     match outgoing:
         case AudioChunk() | AudioEnd() | Words() | SentenceFailed() | SentenceStarted() | UtteranceDone():
+            return outgoing.utterance_index
+        case ResponseStarted() | ResponseText() | ResponseTextDone():
             return outgoing.utterance_index
         case StartOf(sentence=sentence) | DoneOf(sentence=sentence):
             return sentence.utterance.index

@@ -9,11 +9,15 @@ from realtime_tts.errors import (
     UnexpectedMessage,
 )
 from realtime_tts.session.inputs import (
+    AnswerInput,
+    Audio,
     Cancel,
     Close,
     Configure,
+    Conversation,
     Done,
     Flush,
+    Image,
     KeepAlive,
     PlaybackReport,
     SessionInput,
@@ -34,10 +38,10 @@ class State(StrEnum):
 
 
 _ALWAYS: tuple[type[SessionInput], ...] = (Cancel, PlaybackReport, KeepAlive)
-_WHILE_OPEN: tuple[type[SessionInput], ...] = (Configure, Text, Flush, Done)
+_WHILE_OPEN: tuple[type[SessionInput], ...] = (Configure, Text, Audio, Image, Conversation, Flush, Done)
 
 RECEIVE: dict[tuple[State, type[SessionInput]], State] = {
-    # Text, Flush and Done only if the model has a default voice, see `Protocol`.
+    # All but Configure only if the model has a default voice, see `Protocol`.
     **{(State.NEW, each): State.OPEN for each in _WHILE_OPEN},
     **{(State.OPEN, each): State.OPEN for each in _WHILE_OPEN},
     **{(State.DRAINING, each): State.DRAINING for each in _WHILE_OPEN},
@@ -57,7 +61,11 @@ class Protocol:
 
     def receive(self, item: SessionInput) -> None:
         """Raises a `RealtimeTTSError` for an input that is not allowed; its `close_code`, if any, ends the session."""
-        if self.state is State.NEW and isinstance(item, Text | Flush | Done) and not self._has_default_voice:
+        if (
+            self.state is State.NEW
+            and isinstance(item, Text | AnswerInput | Flush | Done)
+            and not self._has_default_voice
+        ):
             raise self.rejected(ConfigRequired("the first message must be `session.config`: there is no default voice"))
         if (self.state, type(item)) not in RECEIVE:
             words = f"`{type(item).__name__}` is not allowed while the session is {self.state}"

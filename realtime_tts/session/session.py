@@ -21,6 +21,9 @@ from realtime_tts.engine.api import (
     ModelInfo,
     Reference,
     RequestFinished,
+    TextFinished,
+    TextPart,
+    TextReady,
     WordsReady,
 )
 from realtime_tts.errors import (
@@ -30,7 +33,9 @@ from realtime_tts.errors import (
     SessionExpired,
     TextTooLong,
     TooMuchUnspoken,
+    UnexpectedMessage,
 )
+from realtime_tts.session.answer_turn import AnswerTurn
 from realtime_tts.session.context import Context, Contexts
 from realtime_tts.session.events import (
     AudioChunk,
@@ -44,12 +49,16 @@ from realtime_tts.session.events import (
     Warned,
 )
 from realtime_tts.session.inputs import (
+    AnswerInput,
+    Audio,
     Cancel,
     Close,
     Configure,
     ContextInput,
+    Conversation,
     Done,
     Flush,
+    Image,
     KeepAlive,
     PlaybackReport,
     SessionInput,
@@ -173,6 +182,9 @@ class Session:
         if self.closed:
             return []
         self._lifetime.touch(now_s)
+        if isinstance(item, AnswerInput) and not self._info.answers:
+            words = f"{self.model} answers no conversations, so it accepts neither audio nor images nor binary frames"
+            return self.fail(self._protocol.rejected(UnexpectedMessage(words)))
         try:
             self._protocol.receive(item)
         except RealtimeTTSError as error:
@@ -201,6 +213,8 @@ class Session:
         match item:
             case Text(text=text, context_id=context_id):
                 yield from self._on_text(self._contexts.find_or_make(context_id, now_s), text, now_s)
+            case Audio() | Image() | Conversation():
+                yield from self._on_answer_input(item, now_s)
             case Configure():
                 yield from self._on_configure(item)
             case Flush(context_id=context_id):
@@ -299,6 +313,26 @@ class Session:
         context.buffered_s = now_s
         yield from self._queue_warnings(context.writing.push(text, now_s))
 
+    def _on_answer_input(self, item: AnswerInput, now_s: float) -> Iterator[Command]:
+        context = self._contexts.find_or_make(item.context_id, now_s)
+        if context.writing is None:
+            self._check_may_begin()
+        if isinstance(item, Conversation) and self._quota is not None:
+            self._quota.charge(_characters(item))
+        self._open()
+        if context.writing is None:
+            yield from self._begin_utterance(context, now_s)
+        turn = context.writing
+        assert isinstance(turn, AnswerTurn), "a model that answers has turns"
+        match item:
+            case Audio(pcm=pcm):
+                turn.push_audio(pcm)
+            case Image(image=image):
+                turn.push_image(image)
+            case Conversation(turns=turns, sampling=sampling):
+                context.writing = None
+                yield from self._queue_warnings(turn.answer(turns, sampling, now_s))
+
     @property
     def has_backlog(self) -> bool:
         """Whether `process_backlog` has something to do: a long text is split in blocks."""
@@ -352,6 +386,8 @@ class Session:
         utterance = context.writing
         assert utterance is not None, "only an open utterance can be finished"
         context.writing = context.buffered_s = None
+        if isinstance(utterance, AnswerTurn):
+            self._outbox.add(utterance.committed_event())
         yield from self._queue_warnings(utterance.finish(now_s))
 
     def _begin_utterance(self, context: Context, now_s: float) -> Iterator[Command]:
@@ -363,7 +399,8 @@ class Session:
                         yield from self._on_cancel(other.context_id, None, now_s)
             yield from self._contexts.open(context, own_queue=settings.frame_header, now_s=now_s)
         context.forget_played(now_s)
-        context.writing = Utterance(
+        kind = AnswerTurn if self._info.answers else Utterance
+        context.writing = kind(
             index=self._utterance_count,
             context_id=context.context_id,
             context_number=context.number,
@@ -430,13 +467,18 @@ class Session:
             state.words.extend(event.words)
             if state.wants_words:
                 state.held.append(event.words)
+        elif isinstance(event, TextReady | TextFinished):
+            state.on_text(event)
         elif isinstance(event, RequestFinished):
             queue.finish(state, event)
             error = event.error
             if error is not None and error.close_code is not None and queue.is_first(state) and self._is_alone(state):
                 return self.fail(error)
         self._lifetime.touch(now_s)
-        return self._progress()
+        commands = self._progress()
+        if state.finished is not None and not state.is_spoken:
+            commands.extend(queue.submit_next())  # nothing of it is sent, which would submit the next one
+        return commands
 
     def _is_alone(self, state: SentenceState) -> bool:
         """Whether no other context has anything to speak."""
@@ -537,4 +579,9 @@ class Session:
 
 
 def _is_text_of(item: SessionInput, context_id: str | None) -> bool:
-    return isinstance(item, Text | Flush | Done) and item.context_id == context_id
+    return isinstance(item, Text | AnswerInput | Flush | Done) and item.context_id == context_id
+
+
+def _characters(conversation: Conversation) -> int:
+    parts = (part for turn in conversation.turns for part in turn.parts)
+    return sum(len(part.text) for part in parts if isinstance(part, TextPart))

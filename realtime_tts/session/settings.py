@@ -23,6 +23,8 @@ N = TypeVar("N", int, float)
 MIN_SPEED, MAX_SPEED = 0.25, 4.0
 MAX_INITIAL_CHUNK_FRAMES = 1000
 MAX_INSTRUCTION_CHARS = 4096
+MODALITIES = frozenset({"text", "audio"})
+MIN_INPUT_RATE_HZ, MAX_INPUT_RATE_HZ = 8000, 48_000
 VOICE_SCHEME = "voice:"
 """`ref_audio` that names an uploaded voice."""
 
@@ -54,6 +56,10 @@ class SessionSettings:
     frame_header: bool = False
     continuity_threshold_s: float = 0.1
     on_new_context: str = "queue"
+    modalities: frozenset[str] = MODALITIES
+    """Of answers."""
+    input_rate_hz: int | None = None
+    """Of audio from the client, as configured; None is the rate that the model reads."""
 
     @classmethod
     def default(cls, info: ModelInfo) -> "SessionSettings":
@@ -133,6 +139,13 @@ def apply_config(
         on_new_context=_one_of(
             "on_new_context", _chosen(config.on_new_context, current.on_new_context, "queue"), ("queue", "interrupt")
         ),
+        modalities=_modalities(_chosen(config.modalities, tuple(current.modalities), tuple(MODALITIES))),
+        input_rate_hz=_optionally_between(
+            "input_sample_rate",
+            _chosen(config.input_rate_hz, current.input_rate_hz, None),
+            MIN_INPUT_RATE_HZ,
+            MAX_INPUT_RATE_HZ,
+        ),
         **_conditioning(config, current, reference, info),
     )
     return settings, tuple(ignored)
@@ -192,6 +205,10 @@ def _reject_unsupported(config: Configure, info: ModelInfo) -> None:
     ):
         if value and not isinstance(value, UnsetType) and name not in info.fields:
             raise InvalidConfig(f"{info.name} does not support this field", param=name)
+    answer_fields = {"modalities": config.modalities, "input_sample_rate": config.input_rate_hz}
+    for name, field_value in answer_fields.items():
+        if field_value and not info.answers:  # UNSET is false
+            raise InvalidConfig(f"{info.name} answers no conversations", param=name)
     if isinstance(config.task_type, str) and config.task_type != info.task_type:
         kind = "no task types" if info.task_type is None else f"{info.task_type} only"
         raise InvalidConfig(f"{info.name} has {kind}, got {printable(config.task_type)!r}", param="task_type")
@@ -208,6 +225,13 @@ def _one_of(field: str, value: str, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         raise InvalidConfig(f"must be {' or '.join(allowed)}, got {printable(value)!r}", param=field)
     return value
+
+
+def _modalities(names: Sequence[str]) -> frozenset[str]:
+    if not names or not set(names) <= MODALITIES:
+        listed = ", ".join(printable(name) for name in names)
+        raise InvalidConfig(f"must be text, audio or both, got {listed or 'none'}", param="modalities")
+    return frozenset(names)
 
 
 def _filters(names: Sequence[str]) -> frozenset[TextFilter]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from realtime_tts.engine.api import EngineCommand, EngineEvent
+from realtime_tts.engine.api import EngineCommand, EngineEvent, Submit
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.simulate import Simulation
 from realtime_tts.engine.stage import Model
@@ -37,6 +37,8 @@ class AnswerSimulation:
         self._loop = ThinkerLoop(make_thinker(self._spend), self._speech.info.frame_s)
         self._stepping = False
         self._bounded = bounded
+        self._speech_alone: set[str] = set()
+        """Requests that are not part of an answer."""
         self._emit = emit
         self.table = AnswerTable(
             chat,
@@ -54,6 +56,9 @@ class AnswerSimulation:
         self._speech.run(until_s)
 
     def send(self, command: EngineCommand) -> None:
+        """A `SynthesisRequest` passes to the speech engine."""
+        if isinstance(command, Submit):
+            self._speech_alone.add(command.request.request_id)
         self._act(self.table.command(command, self._loop.status(), self.clock.now_s()))
 
     def _spend(self, seconds: float) -> None:
@@ -61,7 +66,10 @@ class AnswerSimulation:
 
     def _on_speech(self, events: list[EngineEvent]) -> None:
         for event in events:
-            self._act(self.table.on_speech(event, self.clock.now_s()))
+            if event.request_id in self._speech_alone:
+                self._emit(event)
+            else:
+                self._act(self.table.on_speech(event, self.clock.now_s()))
 
     def _act(self, actions: Sequence[Action]) -> None:
         for action in actions:

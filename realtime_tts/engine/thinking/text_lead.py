@@ -3,13 +3,17 @@
 import math
 from bisect import bisect_right
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Cause: TypeAlias = Literal["thinker", "speech"]
+CAUSES: tuple[Cause, ...] = ("thinker", "speech")
 
 
 @dataclass(frozen=True, slots=True)
 class Underrun:
-    """A gap in the audio of an answer.  `cause`: thinker or speech, the engine that was late."""
+    """A gap in the audio of an answer.  `cause`: the engine that was late."""
 
-    cause: str
+    cause: Cause
     seconds: float
 
 

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 STOP_TIMEOUT_S = 5.0
 FIRST_RESTART_S = 0.1
 LONGEST_RESTART_S = 30.0
-"""The pause before a new Thinker is made, doubled after each attempt that fails at once."""
+"""The pause before a new Thinker is made is doubled after each one, until one has run for the longest pause."""
 
 WrittenSink = Callable[[Sequence[Written]], None]
 
@@ -25,14 +25,24 @@ WrittenSink = Callable[[Sequence[Written]], None]
 class ThinkerWorker:
     """Its methods are called from one event loop; `start` binds it."""
 
-    def __init__(self, make_thinker: Callable[[], Thinker], clock: Clock, frame_s: float) -> None:
-        """`make_thinker` is called on the worker's thread, again after a failure; `frame_s` is the playing time of a
-        codec frame."""
+    def __init__(
+        self,
+        make_thinker: Callable[[], Thinker],
+        clock: Clock,
+        frame_s: float,
+        *,
+        first_restart_s: float = FIRST_RESTART_S,
+        longest_restart_s: float = LONGEST_RESTART_S,
+    ) -> None:
+        """`make_thinker` is called on the worker's thread, and again after a failure and a pause; `frame_s` is the
+        playing time of a codec frame."""
         self.bounded = True
         """Whether a step must stay within a frame's playing time; the answer engine sets it."""
         self._make_thinker = make_thinker
         self._clock = clock
         self._frame_s = frame_s
+        self._first_restart_s = first_restart_s
+        self._longest_restart_s = longest_restart_s
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._commands: deque[ThinkerRequest | str] = deque()
@@ -77,34 +87,35 @@ class ThinkerWorker:
     # -- The worker's thread -------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        thinker = self._first()
-        pause_s = FIRST_RESTART_S
-        while thinker is not None:
-            loop = ThinkerLoop(thinker, self._frame_s)
+        loop = self._first()
+        pause_s = self._first_restart_s
+        while loop is not None:
             began_s = self._clock.now_s()
-            self._status = loop.status()
             try:
                 self._step_until_stopped(loop)
             except Exception:
                 # A bug in the Thinker, or a device that is lost: its requests fail, and the speech engine continues.
                 log.exception("the Thinker has failed and is replaced")
             self._end_all(loop)
-            if self._stopping.is_set():
-                return
-            if self._clock.now_s() - began_s > LONGEST_RESTART_S:
-                pause_s = FIRST_RESTART_S
-            thinker, pause_s = self._replacement(pause_s)
+            if self._clock.now_s() - began_s > self._longest_restart_s:
+                pause_s = self._first_restart_s
+            loop, pause_s = self._replacement(pause_s)
 
-    def _first(self) -> Thinker | None:
+    def _first(self) -> ThinkerLoop | None:
         started = self._started
         assert started is not None, "call start() first"
         try:
-            thinker = self._make_thinker()
+            loop = self._new_loop()
         except Exception as error:
             self._on_loop(partial(started.set_exception, error))
             return None
         self._on_loop(partial(started.set_result, None))
-        return thinker
+        return loop
+
+    def _new_loop(self) -> ThinkerLoop:
+        loop = ThinkerLoop(self._make_thinker(), self._frame_s)
+        self._status = loop.status()
+        return loop
 
     def _step_until_stopped(self, loop: ThinkerLoop) -> None:
         while not self._stopping.is_set():
@@ -138,11 +149,12 @@ class ThinkerWorker:
         except Exception:
             log.exception("the Thinker could not be closed")
 
-    def _replacement(self, pause_s: float) -> tuple[Thinker | None, float]:
+    def _replacement(self, pause_s: float) -> tuple[ThinkerLoop | None, float]:
+        """A new Thinker, and the pause before the one after it; None if the worker is to stop."""
         while not self._stopping.wait(pause_s):
-            pause_s = min(2 * pause_s, LONGEST_RESTART_S)
+            pause_s = min(2 * pause_s, self._longest_restart_s)
             try:
-                return self._make_thinker(), pause_s
+                return self._new_loop(), pause_s
             except Exception:
                 log.exception("a new Thinker could not be made; the next attempt follows in %g s", pause_s)
         return None, pause_s

@@ -43,7 +43,7 @@ def test_listeners_in_mid_conversation_come_before_new_ones_while_they_wait() ->
     loop, _spent = make(base_s=0.05, per_prompt_token_s=0.001)
     for name, continues in (("new", False), ("new too", False), ("known", True), ("known too", True)):
         loop.submit(request(name, continues=continues))
-    order = []
+    order: list[str] = []
     while len(order) < 4:
         order += [w.request_id for w in loop.step(bounded=True) if w.request_id not in order]
     assert order == ["known", "known too", "new", "new too"]

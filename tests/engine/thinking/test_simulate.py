@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.engine.api import FinishReason, TextEnd, TextSampling
+from realtime_tts.engine.api import FinishReason, Part, TextEnd, TextSampling
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.thinking import tone as thinking
@@ -43,11 +43,10 @@ def test_any_timing_of_the_tokens_gives_the_same_text_and_the_same_audio(
     )
     expected: dict[str, str] = {}
     for number, text in enumerate(texts):
-        media = {"none": (), "audio": (audio(0.5),), "image": (image(70, 40),)}[parts[number]]
-        answers.ask(sum(gaps_s[: number + 1]), ask(f"r{number}", text, *media))
-        images = [each for each in media if parts[number] == "image"]
-        audios = [each for each in media if parts[number] == "audio"]
-        expected[f"r{number}"] = thinking.answer(text, audios, images)  # type: ignore[arg-type]
+        audios = [audio(0.5)] if parts[number] == "audio" else []
+        images = [image(70, 40)] if parts[number] == "image" else []
+        answers.ask(sum(gaps_s[: number + 1]), ask(f"r{number}", text, *audios, *images))
+        expected[f"r{number}"] = thinking.answer(text, audios, images)
     answers.run()
     for name, text in expected.items():
         received = answers.received[name]
@@ -64,7 +63,7 @@ def test_a_cancel_at_any_moment_frees_everything(data: st.DataObject) -> None:
     answers = Answers(config=EngineConfig(max_wait_s=data.draw(st.sampled_from([None, 0.0]))), positions=20_000)
     names = [f"r{number}" for number in range(5)]
     for number, name in enumerate(names):
-        media = data.draw(st.sampled_from([(), (audio(1.0),), (image(64, 64),)]))
+        media: tuple[Part, ...] = data.draw(st.sampled_from([(), (audio(1.0),), (image(64, 64),)]))
         voice = data.draw(st.sampled_from(["tone_low", None]))
         at_s = data.draw(st.floats(0.0, 0.5))
         stream = f"s{number % 3}"
