@@ -49,8 +49,8 @@ class MediaEncoder:
 
     def __init__(
         self,
-        audio_tower: AudioTower,
-        vision_tower: VisionTower,
+        audio_tower: AudioTower | None,
+        vision_tower: VisionTower | None,
         preprocessor: PreprocessorConfig,
         limit_bytes: int = CACHE_BYTES,
     ) -> None:
@@ -81,8 +81,10 @@ class MediaEncoder:
 
     def _encode(self, part: AudioPart | ImagePart) -> Encoded:
         if isinstance(part, AudioPart):
+            assert self._audio_tower is not None, "audio is refused by the chat format"
             embeddings = self._audio_tower(log_mel(part.samples))
             return Encoded(embeddings, embeddings.new_empty(0, *embeddings.shape))
+        assert self._vision_tower is not None, "images are refused by the chat format"
         grid = fit(part.pixels.shape[0], part.pixels.shape[1], self._preprocessor)
         return self._vision_tower(patches(part.pixels, grid), grid)
 

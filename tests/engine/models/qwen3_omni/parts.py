@@ -10,15 +10,24 @@ import numpy as np
 import torch
 
 from realtime_tts.engine.api import AudioPart, ImagePart, Part, Role, TextPart, TextSampling, Turn
-from realtime_tts.engine.models.qwen3.byte_pairs import load_byte_pairs
-from realtime_tts.engine.models.qwen3.checkpoint import Checkpoint
-from realtime_tts.engine.models.qwen3_omni.audio_tower import load_audio_tower
+from realtime_tts.engine.models.qwen3.byte_pairs import BytePairs, load_byte_pairs
+from realtime_tts.engine.models.qwen3.codec.decoder import Code2Wav
+from realtime_tts.engine.models.qwen3.lane_stream import LaneStream
+from realtime_tts.engine.models.qwen3.sampling import CodeSampling, SamplingParams
+from realtime_tts.engine.models.qwen3.talker import Talker
 from realtime_tts.engine.models.qwen3_omni.chat import AUDIO, IMAGE, OmniChat
-from realtime_tts.engine.models.qwen3_omni.config import OmniConfig, read_config, read_preprocessor_config
-from realtime_tts.engine.models.qwen3_omni.context import text_table
+from realtime_tts.engine.models.qwen3_omni.config import (
+    OmniConfig,
+    read_config,
+    read_preprocessor_config,
+    require_speech,
+)
+from realtime_tts.engine.models.qwen3_omni.context import TalkerInputs
 from realtime_tts.engine.models.qwen3_omni.media import MediaEncoder
-from realtime_tts.engine.models.qwen3_omni.thinker import NativeThinker, ThinkerWeights, load_thinker_weights
-from realtime_tts.engine.models.qwen3_omni.vision_tower import load_vision_tower
+from realtime_tts.engine.models.qwen3_omni.prefix_cache import PrefixCache
+from realtime_tts.engine.models.qwen3_omni.stages import TalkerStage
+from realtime_tts.engine.models.qwen3_omni.thinker import NativeThinker
+from realtime_tts.engine.models.qwen3_omni.weights import OmniWeights, SpeechWeights, load_omni_weights
 from realtime_tts.engine.thinking.thinker import ThinkerPrompt, Written
 from tests.engine.models.qwen3_omni.inputs import CONVERSATIONS
 
@@ -29,42 +38,77 @@ TOKENS = 10
 GREEDY = TextSampling(max_tokens=TOKENS)
 
 
+CODE_SAMPLING = CodeSampling(SamplingParams(0), SamplingParams(0), 1.05)
+
+
 @dataclass(frozen=True, slots=True)
 class OmniParts:
     config: OmniConfig
-    weights: ThinkerWeights
+    weights: OmniWeights
     encoder: MediaEncoder
+    byte_pairs: BytePairs
     chat: OmniChat
 
     def thinker(
         self, slots: int = 5, head: Callable[[torch.Tensor], torch.Tensor] | None = None, **options: Any
     ) -> NativeThinker:
         options = {"max_len": MAX_LEN, "input_modalities": frozenset({AUDIO, IMAGE})} | options
-        weights = self.weights if head is None else replace(self.weights, head=head)
+        weights = self.weights.thinker if head is None else replace(self.weights.thinker, head=head)
         return NativeThinker(self.config, weights, self.encoder, slots=slots, **options)
 
     def prompt(self, name: str) -> ThinkerPrompt:
         return self.chat.prompt(turns(name), spoken=True).thinker
 
+    @property
+    def speech(self) -> SpeechWeights:
+        assert self.weights.speech is not None
+        return self.weights.speech
+
+    @property
+    def inputs(self) -> TalkerInputs:
+        speech = require_speech(self.config)
+        newline = self.byte_pairs.single_token("\n")
+        return TalkerInputs(self.config, speech, self.speech.talker.embeddings, self.speech.hidden_projection, newline)
+
+    def talker(self, slots: int = 5, graphs: bool = False, prefill_chunk: int = 512) -> Talker:
+        talker = Talker(
+            require_speech(self.config).talker.stack,
+            self.speech.talker,
+            slots=slots,
+            max_len=MAX_LEN,
+            text_pad_id=self.config.tts_pad_token_id,
+            min_frames=0,
+            prefill_chunk=prefill_chunk,
+        )
+        if graphs:
+            talker.capture(CODE_SAMPLING, lambda _line: None)
+        return talker
+
+    def stage(self, talker: Talker, prefixes: PrefixCache | None = None, **options: Any) -> TalkerStage:
+        options = {"published": CODE_SAMPLING, "max_new_tokens": 4096} | options
+        return TalkerStage(
+            talker,
+            self.inputs,
+            self.byte_pairs,
+            prefixes=PrefixCache(self.config.thinker_config.pads) if prefixes is None else prefixes,
+            lane_stream=LaneStream(CPU),
+            **options,
+        )
+
+    def decoder(self, slots: int = 5) -> Code2Wav:
+        return Code2Wav(require_speech(self.config).decoder, self.speech.decoder, slots, CPU)
+
 
 def load_parts(directory: Path) -> OmniParts:
     config, preprocessor = read_config(directory), read_preprocessor_config(directory)
-    checkpoint = Checkpoint(directory, CPU, torch.float32)
-    thinker = config.thinker_config
+    weights = load_omni_weights(directory, config, thinker_device=CPU, speech_device=CPU, dtype=torch.float32)
+    byte_pairs = load_byte_pairs(directory, config.thinker_config.text_config.vocab_size)
     return OmniParts(
         config,
-        load_thinker_weights(checkpoint, config, text_table(checkpoint, config)),
-        MediaEncoder(
-            load_audio_tower(checkpoint, thinker.audio_config),
-            load_vision_tower(checkpoint, thinker.vision_config),
-            preprocessor,
-        ),
-        OmniChat(
-            config,
-            preprocessor,
-            load_byte_pairs(directory, thinker.text_config.vocab_size),
-            max_positions=MAX_LEN - 1,
-        ),
+        weights,
+        MediaEncoder(weights.audio_tower, weights.vision_tower, preprocessor),
+        byte_pairs,
+        OmniChat(config, preprocessor, byte_pairs, max_positions=MAX_LEN - 1),
     )
 
 

@@ -74,7 +74,7 @@ def test_scores_equal_the_reference(omni_parts: OmniParts) -> None:
         scores: list[torch.Tensor] = []
 
         def recorded(hidden: torch.Tensor, scores: list[torch.Tensor] = scores) -> torch.Tensor:
-            scores.append(omni_parts.weights.head(hidden))
+            scores.append(omni_parts.weights.thinker.head(hidden))
             return scores[-1]
 
         write_answers(omni_parts.thinker(slots=1, head=recorded), {name: omni_parts.prompt(name)})
@@ -107,7 +107,7 @@ def test_a_repetition_penalty_counts_the_prompt_and_the_answer(omni_parts: OmniP
     scores: list[torch.Tensor] = []
 
     def recorded(hidden: torch.Tensor) -> torch.Tensor:
-        scores.append(omni_parts.weights.head(hidden))
+        scores.append(omni_parts.weights.thinker.head(hidden))
         return scores[-1]
 
     found = ids_of(write_answers(omni_parts.thinker(head=recorded), {"turns": prompt}, sampling)["turns"])
@@ -137,7 +137,7 @@ def test_the_end_token_ends_an_answer_and_is_not_part_of_it(omni_parts: OmniPart
 
     def ends_at_the_fourth(hidden: torch.Tensor) -> torch.Tensor:
         nonlocal steps
-        scores = omni_parts.weights.head(hidden)
+        scores = omni_parts.weights.thinker.head(hidden)
         steps += 1
         scores[:, omni_parts.config.im_end_token_id] += 1000 * (steps == 4)
         return scores
