@@ -76,7 +76,7 @@ class AudioTower:
         if frames > chunk:
             columns = F.pad(columns, (0, -frames % chunk))
         chunks = columns.view(columns.shape[0], -1, min(chunk, columns.shape[1])).transpose(0, 1)
-        x = torch.cat([self._convolve(part) for part in chunks.split(CHUNKS_AT_ONCE)])
+        x = torch.cat([self._convolve(part) for part in torch.split(chunks, CHUNKS_AT_ONCE)])
         x = (x + self.positions[: x.shape[1]]).flatten(0, 1)[: audio_tokens(frames, chunk)]
         window = audio_tokens(self.config.n_window_infer, chunk)
         for layer in self.layers:

@@ -4,6 +4,7 @@ The names differ between transformers 4, which the publisher used, and 5: `rope_
 `rope_parameters`, and the Talker's `num_experts` became `num_local_experts`.  Both are read.
 """
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -157,7 +158,7 @@ class VisionTowerConfig:
     @property
     def grid_side(self) -> int:
         """Rows and columns of the learned positions."""
-        return round(self.num_position_embeddings**0.5)
+        return math.isqrt(self.num_position_embeddings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,6 @@ def patches(pixels: npt.NDArray[np.uint8], grid: Grid) -> npt.NDArray[np.float32
     size = (grid.columns * UNIT, grid.rows * UNIT)
     if (pixels.shape[1], pixels.shape[0]) != size:
         pixels = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC))
-    scaled = (pixels.astype(np.float32) / 255 - 0.5) / 0.5
+    scaled: npt.NDArray[np.float32] = (pixels.astype(np.float32) / np.float32(255) - np.float32(0.5)) / np.float32(0.5)
     blocks = scaled.reshape(grid.rows, MERGE, PATCH, grid.columns, MERGE, PATCH, 3).transpose(0, 3, 1, 4, 6, 2, 5)
     return np.repeat(blocks[:, :, :, :, :, None], 2, 5).reshape(4 * grid.tokens, -1)

@@ -40,7 +40,7 @@ def items_of(prompt: ThinkerPrompt, config: ThinkerConfig) -> tuple[Item, ...]:
         elif prompt.ids[start] == config.image_token_id:
             items.append(Item(start, end, next(images)))
         start = end
-    assert next(audio, None) is next(images, None) is None, "the prompt has audio or images without pads"
+    assert not [*audio, *images], "the prompt has audio or images without pads"
     return tuple(items)
 
 

@@ -35,7 +35,7 @@ def log_mel(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     power = np.abs(np.fft.rfft(frames * window)) ** 2
     decades = np.log10(np.maximum(filters @ power.T, 1e-10))
     decades = np.maximum(decades, decades.max() - RANGE_DECADES)
-    return ((decades + 4) / 4).astype(np.float32)
+    return np.asarray((decades + 4) / 4, np.float32)
 
 
 @functools.cache

@@ -44,7 +44,7 @@ def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, window: 
     whole = 0 if window is None else length // window * window
     parts = []
     if window is not None and whole:
-        windows = [x[:whole].unflatten(0, (-1, window)) for x in (query, key, value)]
+        windows = [x[:whole].reshape(-1, window, *x.shape[1:]) for x in (query, key, value)]
         parts.append(_attend(*windows).flatten(0, 1))
     if whole < length:
         parts.append(_attend(query[None, whole:], key[None, whole:], value[None, whole:])[0])

@@ -72,7 +72,7 @@ class VisionTower:
         rows, columns = patch_places(grid)
         x = self.patch(torch.from_numpy(patches).to(self.positions)) + self._positions(rows, columns, grid)
         rope = self._rope(rows, columns)
-        deepstack = []
+        deepstack: list[torch.Tensor] = []
         for index, block in enumerate(self.blocks):
             x = block(x, self.config.num_heads, rope)
             if index in self.config.deepstack_visual_indexes:

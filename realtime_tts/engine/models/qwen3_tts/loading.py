@@ -14,6 +14,7 @@ from realtime_tts.engine.models.qwen3.codec.stage import Code2WavStage
 from realtime_tts.engine.models.qwen3.config import read_json
 from realtime_tts.engine.models.qwen3.embeddings import load_projection
 from realtime_tts.engine.models.qwen3.lane_stream import LaneStream
+from realtime_tts.engine.models.qwen3.options import DTYPES, parse_device, require_at_least, require_one_of
 from realtime_tts.engine.models.qwen3.predictor import KVMode, fastest_kv_mode
 from realtime_tts.engine.models.qwen3.sampling import CodeSampling
 from realtime_tts.engine.models.qwen3.talker import Talker, TalkerWeights, load_weights
@@ -46,7 +47,6 @@ from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts
 from realtime_tts.engine.stage import Model, StageInput, StageSpec
 from realtime_tts.errors import ModelNotUsable
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 DECODERS = ("stateful", "windowed")
 CHUNK_SIZES = (2, 4, 8, 16, 25)
 CPU_SLOTS = 4
@@ -99,18 +99,18 @@ def load_options(
     threads: int | None,
 ) -> LoadOptions:
     """Validates the options.  Raises ModelNotUsable, which names the invalid one."""
-    torch_device = _device(device)
-    _require_one_of("dtype", dtype, ("auto", *DTYPES))
-    _require_one_of("predictor_kv", predictor_kv, ("auto", *KVMode))
-    _require_one_of("graphs", graphs, ("auto", True, False))
-    _require_one_of("compiled", compiled, (True, False))
-    _require_one_of("code2wav", code2wav, DECODERS)
+    torch_device = parse_device(device)
+    require_one_of("dtype", dtype, ("auto", *DTYPES))
+    require_one_of("predictor_kv", predictor_kv, ("auto", *KVMode))
+    require_one_of("graphs", graphs, ("auto", True, False))
+    require_one_of("compiled", compiled, (True, False))
+    require_one_of("code2wav", code2wav, DECODERS)
     if slots not in (None, "auto"):
-        _require_at_least("slots", slots, 1)
-    _require_at_least("max_len", max_len, 64)
-    _require_at_least("context_frames", context_frames, 1)
+        require_at_least("slots", slots, 1)
+    require_at_least("max_len", max_len, 64)
+    require_at_least("context_frames", context_frames, 1)
     if threads is not None:
-        _require_at_least("threads", threads, 1)
+        require_at_least("threads", threads, 1)
     torch_dtype = default_dtype(torch_device) if dtype == "auto" else DTYPES[dtype]
     if compiled and torch_device.type == "cpu" and torch_dtype == torch.float32:
         raise ModelNotUsable("compiled: torch.compile cannot read the packed layout of float32 weights on a CPU")
@@ -189,31 +189,6 @@ def check_max_len(config: ModelConfig, max_len: int) -> None:
     """Raises ModelNotUsable if the model has fewer positions."""
     if max_len > config.talker_config.max_position_embeddings:
         raise ModelNotUsable(f"max_len: at most {config.talker_config.max_position_embeddings}, got {max_len}")
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except (RuntimeError, TypeError) as error:
-        raise ModelNotUsable(f"device must be auto, cpu, cuda or cuda:N, got {name!r}") from error
-    if device.type not in ("cpu", "cuda"):
-        raise ModelNotUsable(f"device must be auto, cpu, cuda or cuda:N, got {name!r}")
-    if device.type == "cuda" and not (device.index or 0) < torch.cuda.device_count():
-        raise ModelNotUsable(f"device {name} does not exist; torch sees {torch.cuda.device_count()} GPUs")
-    return device
-
-
-def _require_one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
-    if value not in allowed:
-        *others, last = map(str, allowed)
-        raise ModelNotUsable(f"{option} must be {', '.join(others)} or {last}, got {value!r}")
-
-
-def _require_at_least(option: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ModelNotUsable(f"{option} must be an integer of at least {least}, got {value!r}")
 
 
 def _check_consistency(config: ModelConfig, codec: CodecConfig) -> None:

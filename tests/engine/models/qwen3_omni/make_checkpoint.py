@@ -249,9 +249,8 @@ def _stack_shapes(prefix: str, config: dict[str, Any]) -> dict[str, tuple[int, .
 
 
 def _mlp_shapes(prefix: str, hidden: int, inner: int) -> dict[str, tuple[int, ...]]:
-    return {f"{prefix}.{part}_proj": (inner, hidden) for part in ("gate", "up")} | {
-        f"{prefix}.down_proj": (hidden, inner)
-    }
+    found: dict[str, tuple[int, ...]] = {f"{prefix}.{part}_proj": (inner, hidden) for part in ("gate", "up")}
+    return found | {f"{prefix}.down_proj": (hidden, inner)}
 
 
 def _linear(name: str, outputs: int, *inputs: int) -> dict[str, tuple[int, ...]]:

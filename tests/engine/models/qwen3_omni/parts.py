@@ -52,9 +52,9 @@ class OmniParts:
     def thinker(
         self, slots: int = 5, head: Callable[[torch.Tensor], torch.Tensor] | None = None, **options: Any
     ) -> NativeThinker:
-        options = {"max_len": MAX_LEN, "input_modalities": frozenset({AUDIO, IMAGE})} | options
+        merged: dict[str, Any] = {"max_len": MAX_LEN, "input_modalities": frozenset({AUDIO, IMAGE})} | options
         weights = self.weights.thinker if head is None else replace(self.weights.thinker, head=head)
-        return NativeThinker(self.config, weights, self.encoder, slots=slots, **options)
+        return NativeThinker(self.config, weights, self.encoder, slots=slots, **merged)
 
     def prompt(self, name: str) -> ThinkerPrompt:
         return self.chat.prompt(turns(name), spoken=True).thinker
@@ -85,14 +85,14 @@ class OmniParts:
         return talker
 
     def stage(self, talker: Talker, prefixes: PrefixCache | None = None, **options: Any) -> TalkerStage:
-        options = {"published": CODE_SAMPLING, "max_new_tokens": 4096} | options
+        merged: dict[str, Any] = {"published": CODE_SAMPLING, "max_new_tokens": 4096} | options
         return TalkerStage(
             talker,
             self.inputs,
             self.byte_pairs,
             prefixes=PrefixCache(self.config.thinker_config.pads) if prefixes is None else prefixes,
             lane_stream=LaneStream(CPU),
-            **options,
+            **merged,
         )
 
     def decoder(self, slots: int = 5) -> Code2Wav:
