@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING
 
 from realtime_tts.cli.configured_models import ConfiguredModel, configured_models
 from realtime_tts.clock import Clock, MonotonicClock
+from realtime_tts.cluster.addresses import ReplicaAddresses
+from realtime_tts.cluster.gpus import gpu_environment
+from realtime_tts.cluster.host import ReplicaHost
+from realtime_tts.cluster.host import listening as replica_listening
+from realtime_tts.cluster.processes import ReplicaProcesses
+from realtime_tts.cluster.router import ReplicatedEngine
 from realtime_tts.config.load import InvalidSetting, read_text
-from realtime_tts.config.schema import AuthSection, HttpSection, ServerConfig, TracingSection
+from realtime_tts.config.schema import AuthSection, ClusterSection, HttpSection, ServerConfig, TracingSection
 from realtime_tts.engine.answers import AnswerEngine
 from realtime_tts.engine.api import EngineHandle
 from realtime_tts.engine.config import EngineConfig
@@ -55,7 +61,8 @@ async def serving(config: ServerConfig, report: Callable[[str], None]) -> AsyncI
         engines: dict[str, EngineHandle] = {}
         for name, model, engine_config in planned_engines(config):
             report(f"Loading {name} ...")
-            engine = _engine(name, model, engine_config, clock, metrics, tracing, report)
+            cluster = config.cluster if not engines else replace(config.cluster, addresses=())
+            engine = _engine(name, model, engine_config, cluster, clock, metrics, tracing, report)
             engines[name] = await stack.enter_async_context(engine)
         if metrics is not None:
             lag = asyncio.create_task(metrics.measure_loop_lag(clock))
@@ -81,6 +88,7 @@ async def _engine(
     name: str,
     configured: ConfiguredModel,
     config: EngineConfig,
+    cluster: ClusterSection,
     clock: Clock,
     metrics: Metrics | None,
     tracing: "Tracing | None",
@@ -90,6 +98,10 @@ async def _engine(
 
     Two engines cannot share a model: its stages keep state by request, and only one thread may call them.
     """
+    if cluster.replicas or cluster.addresses:
+        async with _replicated(name, configured, config, cluster, clock, metrics) as engine:
+            yield engine if tracing is None else ObservedEngine(engine, tracing)
+        return
     model = await asyncio.to_thread(configured.load, report)
     observers: list[EngineObserver] = [] if tracing is None else [tracing]
     if metrics is not None:
@@ -98,16 +110,70 @@ async def _engine(
     worker.start()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(worker.stop)
-        engine: EngineHandle = worker
+        served: EngineHandle = worker
         if (answering := model.answering) is not None:
             thinker = ThinkerWorker(answering.make_thinker, clock, model.info.frame_s)
             observer = None if metrics is None else metrics.answer_observer(name)
-            engine = answers = AnswerEngine(thinker, worker, answering.chat, clock, config=config, observer=observer)
+            served = answers = AnswerEngine(thinker, worker, answering.chat, clock, config=config, observer=observer)
             stack.push_async_callback(answers.stop)
             await answers.start()
         if metrics is not None:
-            metrics.watch_engine(name, engine.status)
-        yield engine if tracing is None else ObservedEngine(engine, tracing)
+            metrics.watch_engine(name, served.status)
+        yield served if tracing is None else ObservedEngine(served, tracing)
+
+
+@asynccontextmanager
+async def _replicated(
+    name: str,
+    configured: ConfiguredModel,
+    config: EngineConfig,
+    cluster: ClusterSection,
+    clock: Clock,
+    metrics: Metrics | None,
+) -> AsyncIterator[EngineHandle]:
+    """One engine over several in other processes: processes of its own, or replicas that others supervise."""
+    router = ReplicatedEngine(clock, on_redone=_ignore if metrics is None else metrics.redone(name))
+    replicas: ReplicaProcesses | ReplicaAddresses
+    if cluster.addresses:
+        assert cluster.token is not None, "the schema requires it"
+        replicas = ReplicaAddresses(router, cluster.addresses, cluster.token.reveal(), silent_s=cluster.silent_s)
+    else:
+        replicas = ReplicaProcesses(
+            router,
+            partial(configured.with_share(cluster.replicas).load, _ignore),
+            config,
+            cluster.replicas,
+            environments=gpu_environment,
+            silent_s=cluster.silent_s,
+        )
+    try:
+        await replicas.start()
+        if metrics is not None:
+            metrics.watch_engine(name, router.status)
+        yield router
+    finally:
+        await replicas.stop()
+
+
+@asynccontextmanager
+async def replica_serving(
+    config: ServerConfig, host: str, port: int, report: Callable[[str], None]
+) -> AsyncIterator[int]:
+    """One engine for servers elsewhere, until the end of the block; yields the port.
+
+    Raises an `OperatorError` if it cannot start.
+    """
+    assert config.cluster.token is not None, "the command requires it"
+    metrics, clock = Metrics(), MonotonicClock()
+    ((name, configured, engine_config), *_others) = planned_engines(config)
+    report(f"Loading {name} ...")
+    async with _engine(name, configured, engine_config, ClusterSection(), clock, metrics, None, report) as engine:
+        served = ReplicaHost(engine, config.cluster.token.reveal(), metrics_text=metrics.text)
+        async with replica_listening(served, host, port) as actual_port:
+            yield actual_port
+
+
+def _ignore(_text: str) -> None: ...
 
 
 def _server(
@@ -125,6 +191,7 @@ def _server(
         access=access,
         observer=NoObserver() if metrics is None else metrics,
         fetch_reference=references(config.http, store),
+        fetch_media=partial(fetch, policy=FetchPolicy()) if config.http.allow_media_urls else None,
         voices=store,
         voice_aliases=config.http.voice_aliases,
         metrics_text=None if metrics is None else metrics.text,

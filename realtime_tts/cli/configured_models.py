@@ -1,8 +1,9 @@
 """Models of a configuration: their names, and the options with which they are loaded."""
 
+import os
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,13 @@ class ConfiguredModel:
     def load(self, progress: Callable[[str], None]) -> Model:
         """Blocks for seconds to minutes.  Raises `ModelNotUsable`."""
         return models.build(self.kind, **self.build_options(progress))
+
+    def with_share(self, count: int) -> "ConfiguredModel":
+        """The same model for one of `count` processes that share the cores of this machine."""
+        if "threads" not in models.find(self.kind).options or "threads" in self.options:
+            return self
+        threads = max(1, len(os.sched_getaffinity(0)) // count) if hasattr(os, "sched_getaffinity") else 1
+        return replace(self, options=self.options | {"threads": threads})
 
     def build_options(self, progress: Callable[[str], None]) -> dict[str, Any]:
         return self.options | ({"progress": progress} if models.find(self.kind).reports_progress else {})

@@ -8,6 +8,7 @@ import typer
 from realtime_tts import __version__
 from realtime_tts.cli.keys import key
 from realtime_tts.cli.options import MODEL_SETTINGS, with_settings
+from realtime_tts.cli.replica import replica
 from realtime_tts.cli.say import get_json, say
 from realtime_tts.cli.serve import serve
 from realtime_tts.cli.terminal import print_status
@@ -24,6 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(serve)
+app.command()(replica)
 app.command()(say)
 
 

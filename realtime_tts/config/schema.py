@@ -100,6 +100,27 @@ class EngineSection(EngineConfig):
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterSection:
+    replicas: Annotated[int, Meta(ge=0, le=64)] = 0
+    """Number of engines for each model, each in a process of its own, and on a GPU of its own where there are GPUs.
+    When one is lost, its listeners go on with another.  0 is one engine in the server's own process."""
+    addresses: tuple[str, ...] = ()
+    """HOST:PORT of a `realtime-tts replica`, as an engine of the first model.  It needs the same cluster.token."""
+    token: Secret | None = None
+    """Secret that a server and its replicas share, at least 16 characters.  Best set by its environment variable."""
+    silent_s: Annotated[float, Meta(gt=0)] = 2.0
+    """Seconds without a message after which a replica counts as lost."""
+
+    def __post_init__(self) -> None:
+        if self.replicas and self.addresses:
+            raise ValueError("replicas and addresses exclude each other")
+        if self.addresses and self.token is None:
+            raise ValueError("addresses need a token")
+        if self.token is not None and len(self.token.reveal()) < 16:
+            raise ValueError("token must have at least 16 characters")
+
+
+@dataclass(frozen=True, slots=True)
 class AuthSection:
     key_file: Path | None = None
     """File of API keys, one line per key as printed by `realtime-tts key`.  [default: no authentication]"""
@@ -121,6 +142,8 @@ class HttpSection:
     """Additional names of voices over HTTP, such as OpenAI's: alloy = "af_heart"."""
     allow_ref_audio_urls: bool = False
     """Allow https URLs in `ref_audio`.  Private addresses are always refused."""
+    allow_media_urls: bool = False
+    """Allow https URLs of audio and images in a conversation.  Private addresses are always refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +179,7 @@ class ServerConfig:
     server: ServerSection = field(default_factory=ServerSection)
     model: ModelSection = field(default_factory=ModelSection)
     engine: EngineSection = field(default_factory=EngineSection)
+    cluster: ClusterSection = field(default_factory=ClusterSection)
     session: SessionLimits = field(default_factory=SessionLimits)
     auth: AuthSection = field(default_factory=AuthSection)
     http: HttpSection = field(default_factory=HttpSection)
@@ -176,6 +200,8 @@ FLAGS = {
     "engine.max_wait_s": "--max-wait",
     "engine.scheduler": "--scheduler",
     "engine.compare": "--compare",
+    "cluster.replicas": "--replicas",
+    "cluster.addresses": "--replica",
     "auth.key_file": "--key-file",
     "server.tls_cert": "--tls-cert",
     "server.tls_key": "--tls-key",

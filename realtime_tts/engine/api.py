@@ -5,7 +5,7 @@ so that two processes need no common clock.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -53,6 +53,9 @@ class ModelInfo:
     """What a turn of a conversation may have in addition to text: audio, image."""
     input_rate_hz: int | None = None
     """The sample rate of `AudioPart`, where it accepts audio."""
+    resume_fade_s: float | None = None
+    """For a sentence that is made again after a loss: over how many seconds the step at the joint is faded.  0 where a
+    model repeats its audio to the bit; None where what it makes again does not continue what was played."""
     silent_frames: int = 0
     """The number of leading frames that may be silence, because the model was trained to begin with it: those that are
     silent are not played."""
@@ -117,6 +120,22 @@ class SpokenContext:
 
 
 @dataclass(frozen=True, slots=True)
+class Resume:
+    """Where a request continues that began on an engine that was lost.
+
+    It goes ahead of all who wait for capacity, and is never refused: its listener is in the middle of speech.
+    """
+
+    samples_received: int
+    """Its audio up to here is made again and withheld."""
+    samples_sent: int
+    """Of these, the ones that were sent to the listener."""
+    words_received: int
+    lead_s: float
+    """Seconds of audio that the listener has left to play."""
+
+
+@dataclass(frozen=True, slots=True)
 class SynthesisRequest:
     """One sentence handed to the engine.
 
@@ -150,11 +169,21 @@ class SynthesisRequest:
     `text` is for people."""
     context: SpokenContext | None = None
     """The conversation that is answered."""
+    resume: Resume | None = None
 
     @property
     def awaits_text(self) -> bool:
         """Whether none of its text is known yet: it was submitted early, to reserve capacity."""
         return not (self.text_complete or self.text or self.ids)
+
+    def extended(self, more: "Extend") -> "SynthesisRequest":
+        return replace(
+            self,
+            text=self.text + more.text,
+            ids=self.ids + more.ids,
+            context=self.context if more.context is None else more.context,
+            text_complete=more.complete,
+        )
 
 
 class Role(StrEnum):
@@ -403,6 +432,17 @@ EventSink: TypeAlias = Callable[[EngineEvent], None]
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaStatus:
+    """The state of one of several engines that serve as one."""
+
+    name: str
+    ready: bool
+    reason: str
+    listeners: int
+    capacity: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class EngineStatus:
     """`ready` is what /readyz answers; `reason` says why it is not ready."""
 
@@ -415,6 +455,8 @@ class EngineStatus:
     """Listeners that are admitted at once, at present; None where all are."""
     costs: PipelineCosts | None = None
     """What launches cost, fitted to those that were measured."""
+    replicas: tuple[ReplicaStatus, ...] = ()
+    """Where it is several engines in other processes."""
 
 
 class EngineHandle(Protocol):

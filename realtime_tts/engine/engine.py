@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from realtime_tts.engine.api import (
     SubmitAnswer,
     SynthesisRequest,
     TextReady,
+    Word,
     WordsReady,
 )
 from realtime_tts.engine.config import EngineConfig
@@ -132,15 +133,8 @@ class Engine:
 
     def _extend(self, more: Extend, at_s: float) -> None:
         if state := self._table.requests.get(more.request_id):
-            before = state.request
-            assert not before.text_complete, f"the text of {more.request_id} was complete"
-            state.request = replace(
-                before,
-                text=before.text + more.text,
-                ids=before.ids + more.ids,
-                context=before.context if more.context is None else more.context,
-                text_complete=more.complete,
-            )
+            assert not state.request.text_complete, f"the text of {more.request_id} was complete"
+            state.request = state.request.extended(more)
             state.stages[0].starved = False
             state.token_intervals.observe(len(more.ids), at_s)
 
@@ -327,10 +321,18 @@ class Engine:
         if output.handoff is not None:
             progress.handoff = output.handoff
         state.truncated |= output.truncated
-        if output.words:
-            self._events.append(WordsReady(state.request_id, output.words))
+        if output.words and (words := self._new_words(state, output.words)):
+            self._events.append(WordsReady(state.request_id, words))
         if output.text:
             self._events.append(TextReady(state.request_id, output.text))
+
+    @staticmethod
+    def _new_words(state: RequestState, words: tuple[Word, ...]) -> tuple[Word, ...]:
+        if (resume := state.request.resume) is None:
+            return words
+        repeated = min(len(words), resume.words_received - state.words_repeated)
+        state.words_repeated += repeated
+        return words[repeated:]
 
     def _commit_samples(self, state: RequestState, end: int, frames: int, values: Payload) -> None:
         expected = frames * self._info.samples_per_frame
@@ -345,9 +347,20 @@ class Engine:
         withheld = silent_samples(samples, self._info.samples_per_frame, lead_in)
         state.samples_withheld += withheld
         state.chunks += 1
-        state.samples_out += expected - withheld
         state.source.output.drop_before(end - self._plan.left_context_frames)
-        self._events.append(AudioReady(state.request_id, samples[withheld:]))
+        new = self._not_repeated(state, samples[withheld:])
+        state.samples_out += len(new)
+        if len(new) or state.request.resume is None:
+            self._events.append(AudioReady(state.request_id, new))
+
+    @staticmethod
+    def _not_repeated(state: RequestState, samples: Samples) -> Samples:
+        """What the listener has not received before the loss of another engine."""
+        if (resume := state.request.resume) is None:
+            return samples
+        repeated = min(len(samples), resume.samples_received - state.samples_repeated)
+        state.samples_repeated += repeated
+        return samples[repeated:]
 
     # -- Ends ----------------------------------------------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ class RequestTable:
         """Ended, with audio that has not yet been sent: it still counts as their listeners' lead."""
         self._history: deque[tuple[float, int]] = deque([(clock.now_s(), 0)])
         self._sequence = 0
+        self._admission.estimate(self.load())
 
     @property
     def capacity(self) -> int | None:
@@ -66,7 +67,7 @@ class RequestTable:
         """Why a request is refused; None where it is accepted."""
         if len(self.requests) >= self._config.max_requests:
             return Overloaded(f"the engine already has {self._config.max_requests} requests")
-        if self._needs_admission(request) and not self._continues_utterance(request):
+        if request.resume is None and self._needs_admission(request) and not self._continues_utterance(request):
             self._tick()
             if self.waiting or self._occupied() >= self._capacity:
                 listeners = len({state.request.stream_id for state in self.waiting})
@@ -75,7 +76,7 @@ class RequestTable:
 
     def add(self, request: SynthesisRequest) -> None:
         now_s = self._clock.now_s()
-        needs_admission = self._needs_admission(request)
+        needs_admission = request.resume is None and self._needs_admission(request)
         stream = self._streams.setdefault(request.stream_id, Stream(request.stream_id))
         state = RequestState(
             request=request,
@@ -87,6 +88,9 @@ class RequestTable:
         )
         state.stages[0].starved = request.awaits_text and request.context is None  # there is nothing to read yet
         self._sequence += 1
+        if (resume := request.resume) is not None:
+            state.samples_out, state.samples_sent = resume.samples_received, resume.samples_sent
+            stream.playout_end_s = now_s + resume.lead_s
         stream.requests.append(state)
         self.requests[request.request_id] = state
         if needs_admission:

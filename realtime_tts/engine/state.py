@@ -140,6 +140,9 @@ class RequestState:
     samples_sent: int = 0
     samples_withheld: int = 0
     """Leading silence that is not played."""
+    samples_repeated: int = 0
+    """Made again after a loss, and not sent again."""
+    words_repeated: int = 0
     truncated: bool = False
     token_intervals: TokenIntervals = field(default_factory=TokenIntervals)
     ended: FinishReason | None = None

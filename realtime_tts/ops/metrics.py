@@ -2,9 +2,10 @@
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from realtime_tts.clock import Clock
@@ -89,6 +90,26 @@ class AnswerMetrics:
         self._underrun[underrun.cause].inc(underrun.seconds)
 
 
+class ReplicaCollector:
+    """Metrics of the replicas of each engine, read at each scrape: replicas come and go."""
+
+    def __init__(self) -> None:
+        self.engines: dict[str, Callable[[], EngineStatus]] = {}
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        labels = ("engine", "replica")
+        ready = GaugeMetricFamily(f"{PREFIX}_replica_ready", "1 while the replica accepts requests.", labels=labels)
+        listeners = GaugeMetricFamily(f"{PREFIX}_replica_listeners", "Listeners that it serves.", labels=labels)
+        capacity = GaugeMetricFamily(f"{PREFIX}_replica_capacity", "Listeners that it can serve.", labels=labels)
+        for engine, status in self.engines.items():
+            for replica in status().replicas:
+                names = (engine, replica.name)
+                ready.add_metric(names, float(replica.ready))
+                listeners.add_metric(names, replica.listeners)
+                capacity.add_metric(names, float("nan") if replica.capacity is None else replica.capacity)
+        yield from (ready, listeners, capacity)
+
+
 class Metrics:
     """All metrics of a server, and its `SessionObserver`.
 
@@ -98,6 +119,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._replicas = ReplicaCollector()
         self._define_audio()
         self._define_sessions()
         self._define_engines()
@@ -174,6 +196,13 @@ class Metrics:
             "engine",
             "cause",
         )
+        self._redone = self._counter(
+            "sentences_redone_total",
+            "Sentences that moved from a lost replica, by what became of them.",
+            "engine",
+            "outcome",
+        )
+        self._registry.register(self._replicas)
 
     def _histogram(self, name: str, what: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
         return Histogram(name, what, labels, namespace=PREFIX, buckets=buckets, registry=self._registry)
@@ -196,12 +225,17 @@ class Metrics:
 
     def watch_engine(self, name: str, status: Callable[[], EngineStatus]) -> None:
         """`status` is called at each scrape."""
+        self._replicas.engines[name] = status
         self._ready.labels(name).set_function(lambda: float(status().ready))
         self._requests_active.labels(name).set_function(lambda: status().active_requests)
         self._requests_waiting.labels(name).set_function(lambda: status().waiting_requests)
         self._capacity.labels(name).set_function(
             lambda: float("nan") if (capacity := status().capacity) is None else capacity
         )
+
+    def redone(self, name: str) -> Callable[[str], None]:
+        """Counts sentences of an engine that moved from a lost replica, by their outcome."""
+        return lambda outcome: self._redone.labels(name, outcome).inc()
 
     def engine_observer(self, name: str) -> EngineMetrics:
         return EngineMetrics(name, self._batch_size, self._step, self._queue_depth)

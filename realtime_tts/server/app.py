@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from aiohttp import hdrs, web
 
 from realtime_tts.clock import Clock, unix_time_s
-from realtime_tts.engine.api import EngineHandle, EngineStatus
+from realtime_tts.engine.api import EngineHandle, EngineStatus, ReplicaStatus
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.errors import CannotListen, RealtimeTTSError, TokensNotNeeded
 from realtime_tts.frontends.engines import Engines
@@ -24,6 +24,8 @@ from realtime_tts.frontends.native.websocket import (
     detect_lost_peer,
 )
 from realtime_tts.frontends.openai.api import HttpApi, HttpLimits
+from realtime_tts.frontends.openai.chat import ChatApi
+from realtime_tts.frontends.openai.chat_request import FetchesUrl
 from realtime_tts.server.access import CALLER, METRICS_PATH, AccessRules
 from realtime_tts.server.connection_limits import ConnectionGuard, ConnectionLimits, listen
 from realtime_tts.server.middleware.auth import auth_middleware
@@ -72,6 +74,8 @@ class ServerOptions:
     access: AccessRules = field(default_factory=AccessRules)
     observer: SessionObserver = field(default_factory=NoObserver)
     fetch_reference: FetchesReference = no_references
+    fetch_media: FetchesUrl | None = None
+    """Fetches audio and images of a conversation by URL; None refuses URLs."""
     http: HttpLimits = field(default_factory=HttpLimits)
     voices: VoiceStore | None = None
     """Where uploaded voices are kept."""
@@ -116,6 +120,7 @@ class Server:
             store=self._options.voices,
             aliases=self._options.voice_aliases,
         )
+        self._chat = ChatApi(self.engines, self.sessions.open, clock, fetch_url=self._options.fetch_media)
         self.app = self._application(clock)
 
     def _application(self, clock: Clock) -> web.Application:
@@ -142,6 +147,7 @@ class Server:
                 web.get("/readyz", self._readyz),
                 web.get("/v1/demo", self._demo),
                 *self._http.routes(),
+                *self._chat.routes(),
             ]
         )
         add_page_routes(app)
@@ -236,6 +242,17 @@ def _status_fields(status: EngineStatus) -> dict[str, object]:
         "waiting_requests": status.waiting_requests,
         "places": status.capacity,
         "costs": None if status.costs is None else status.costs.report(),
+        **({"replicas": [_replica_fields(replica) for replica in status.replicas]} if status.replicas else {}),
+    }
+
+
+def _replica_fields(replica: ReplicaStatus) -> dict[str, object]:
+    return {
+        "name": replica.name,
+        "ready": replica.ready,
+        "reason": replica.reason,
+        "listeners": replica.listeners,
+        "places": replica.capacity,
     }
 
 

@@ -34,6 +34,10 @@ class ConfigApplied:
     task_type: str | None
     ignored: tuple[str, ...]
     """Fields that have no effect with this model."""
+    answers: bool = False
+    """Whether the model answers."""
+    input_rate_hz: int | None = None
+    """The sample rate of audio that it reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,7 +256,11 @@ class Session:
     def _change_settings(self, config: Configure, reference: Reference | None) -> None:
         self._settings, ignored = apply_config(self._settings, config, self._info, reference)
         self._open()
-        self._outbox.add(ConfigApplied(self._settings, self.model, self._info.task_type, ignored))
+        self._outbox.add(self._config_applied(ignored))
+
+    def _config_applied(self, ignored: tuple[str, ...]) -> ConfigApplied:
+        info = self._info
+        return ConfigApplied(self._settings, self.model, info.task_type, ignored, info.answers, info.input_rate_hz)
 
     def on_reference(self, fetched: Reference | RealtimeTTSError, now_s: float) -> list[Command]:
         """The result of a `FetchReference`: the inputs that were held meanwhile are applied now."""

@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import multiprocessing
+import os
 import re
+import signal
 import threading
 from pathlib import Path
 
@@ -24,6 +27,7 @@ from realtime_tts.clock import MonotonicClock
 from realtime_tts.config.load import InvalidSetting
 from realtime_tts.config.schema import (
     AuthSection,
+    ClusterSection,
     EngineSection,
     HttpSection,
     MetricsSection,
@@ -39,6 +43,7 @@ from realtime_tts.errors import CannotListen, InvalidConfig, ModelNotUsable, Ope
 from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.server.api_keys import key_line
 from realtime_tts.session.limits import SessionLimits
+from tests.fakes import spoken_pcm, until
 
 TONE = ModelSection(name=("tone",))
 KEY = "rtts_" + "k" * 40
@@ -93,6 +98,41 @@ async def test_sessions_have_the_configured_limits() -> None:
         await session.done()
         events = [event async for event in session.utterance()]
     assert "max_contexts=3" in repr(events[0])
+
+
+@pytest.mark.slow
+async def test_listeners_hear_everything_when_a_replica_is_killed() -> None:
+    text = "This is a sentence of some length, so that it takes some time to speak. And here is a second one, too."
+    model = ModelSection(name=("tone",), options={"profile": "h200_stateful"})
+    config = on_free_port(model=model, cluster=ClusterSection(replicas=2))
+
+    async def listen(url: str, began: asyncio.Event) -> bytes:
+        audio = b""
+        async with connect(url) as session:
+            await session.send_text(text)
+            await session.done()
+            async for event in session.utterance():
+                if isinstance(event, Audio):
+                    audio += event.data
+                    began.set()
+        return audio
+
+    async with serving(config, no_report) as (url, server):
+        await until(lambda: sum(each.ready for each in server.engine_status().replicas) == 2, 60)
+        begun = [asyncio.Event() for _ in range(8)]
+        listening = [asyncio.create_task(listen(url, each)) for each in begun]
+        for each in begun:
+            await each.wait()
+        killed = next(each for each in multiprocessing.active_children() if each.name == "replica-0")
+        assert killed.pid is not None
+        os.kill(killed.pid, signal.SIGKILL)
+        expected = spoken_pcm(text[: text.index(" And")]) + spoken_pcm(text[text.index("And") :])
+        assert await asyncio.gather(*listening) == [expected] * 8
+        metrics = (await get(f"{url}/metrics"))[1]
+        readyz = json.loads((await get(f"{url}/readyz"))[1])
+    assert 'realtime_tts_sentences_redone_total{engine="tone",outcome="resumed"}' in metrics
+    assert 'realtime_tts_replica_ready{engine="tone",replica="replica-1"} 1.0' in metrics
+    assert {each["name"] for each in readyz["replicas"]} >= {"replica-1"}
 
 
 async def test_everything_ends_with_the_block() -> None:

@@ -12,7 +12,16 @@ PACKAGE = ROOT / "realtime_tts"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = [
-    *(("errors", "clock"), ("text", "audio"), ("engine",), ("session",), ("config",), ("voices",), ("frontends",)),
+    *(
+        ("errors", "clock"),
+        ("text", "audio"),
+        ("engine",),
+        ("cluster",),
+        ("session",),
+        ("config",),
+        ("voices",),
+        ("frontends",),
+    ),
     *(("client", "ops"), ("server",), ("cli",)),
 ]
 """From the bottom up.  Folders of one layer do not import each other."""

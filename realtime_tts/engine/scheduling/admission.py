@@ -140,6 +140,10 @@ class Admission:
     def due(self, now_s: float) -> bool:
         return self._next_tick_s is None or now_s >= self._next_tick_s
 
+    def estimate(self, load: Load) -> None:
+        """The capacity before the first tick, by the model's own statement of its costs."""
+        self._capacity = modelled_capacity(load, self._request_s / load.frame_s)
+
     def tick(self, load: Load, leads_s: Sequence[float], now_s: float) -> None:
         """Recalculates the capacity from the present costs and leads."""
         self._next_tick_s = now_s + self.TICK_S

@@ -7,18 +7,22 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from realtime_tts.errors import InvalidMessage, MalformedMessage, MessageTooBig, UnexpectedMessage
+from realtime_tts.errors import InvalidConfig, InvalidMessage, MalformedMessage, MessageTooBig
+from realtime_tts.frontends.media import data_of, decode_image
 from realtime_tts.frontends.native.messages import (
     CLIENT_MESSAGES,
     ClientMessage,
+    InputAudio,
     InputCancel,
     InputDone,
     InputFlush,
+    InputImage,
     InputText,
     PlaybackReport,
     SessionClose,
     SessionConfig,
     SessionKeepalive,
+    TurnDetection,
 )
 from realtime_tts.session import inputs
 from realtime_tts.session.inputs import Configure, SessionInput
@@ -30,13 +34,13 @@ _FIELDS = {kind: frozenset(message.__struct_fields__) for kind, message in CLIEN
 def decode(data: bytes, *, is_binary: bool, max_message_bytes: int) -> SessionInput:
     """One frame to one input.
 
-    Raises `MessageTooBig`, `UnexpectedMessage` for binary frames, `MalformedMessage` for data that is not JSON, and
+    A binary frame is audio of a turn.  Raises `MessageTooBig`, `MalformedMessage` for data that is not JSON, and
     `InvalidMessage` for JSON that is not a message of the protocol.
     """
     if len(data) > max_message_bytes:
         raise MessageTooBig(f"a message may have {max_message_bytes} bytes, this one has {len(data)}")
     if is_binary:
-        raise UnexpectedMessage("binary frames are only sent from server to client")
+        return inputs.Audio(data)
     return to_input(*decode_message(data))
 
 
@@ -59,12 +63,19 @@ def decode_message(data: bytes) -> tuple[ClientMessage, tuple[str, ...]]:
 
 
 def to_input(message: ClientMessage, unknown: tuple[str, ...] = ()) -> SessionInput:
-    """Raises `InvalidMessage` for times that are not finite or negative."""
+    """Raises `InvalidMessage` for times that are not finite or negative, and for audio and images that are not valid.
+
+    An image takes up to a fraction of a second.
+    """
     match message:
         case InputText(text=text, context_id=context_id):
             return inputs.Text(text, context_id)
         case SessionConfig():
             return to_configure(message, unknown)
+        case InputAudio(audio=audio, context_id=context_id):
+            return inputs.Audio(data_of(audio), context_id)
+        case InputImage(data=data, context_id=context_id):
+            return inputs.Image(decode_image(data_of(data)), context_id)
         case InputFlush(context_id=context_id):
             return inputs.Flush(context_id)
         case InputDone(context_id=context_id):
@@ -82,7 +93,9 @@ def to_input(message: ClientMessage, unknown: tuple[str, ...] = ()) -> SessionIn
 
 
 def to_configure(message: SessionConfig, unknown: tuple[str, ...] = ()) -> Configure:
-    """The same fields, in seconds; `speaker` is another name of `voice`."""
+    """The same fields, in seconds; `speaker` is another name of `voice`.  Raises `InvalidConfig`."""
+    if isinstance(message.turn_detection, TurnDetection):
+        raise InvalidConfig("must be null: `input.done` ends a turn", param="turn_detection")
     return Configure(
         model=message.model,
         voice=message.speaker if message.voice is UNSET else message.voice,
@@ -112,6 +125,8 @@ def to_configure(message: SessionConfig, unknown: tuple[str, ...] = ()) -> Confi
         frame_header=message.frame_header,
         continuity_threshold_s=_from_ms(message.continuity_threshold_ms),
         on_new_context=message.on_new_context,
+        modalities=message.modalities,
+        input_rate_hz=message.input_sample_rate,
         unknown=unknown,
     )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from realtime_tts.audio.encoder import Encoder, Packet, make_encoder
 from realtime_tts.errors import RealtimeTTSError
+from realtime_tts.frontends.native import messages
 from realtime_tts.frontends.native.frame_header import FrameHeader
 from realtime_tts.frontends.native.messages import (
     PROTOCOL,
@@ -28,6 +29,7 @@ from realtime_tts.frontends.native.messages import (
     encode,
 )
 from realtime_tts.session.events import (
+    AnswerEvent,
     AudioChunk,
     AudioEnd,
     Cancelled,
@@ -35,6 +37,10 @@ from realtime_tts.session.events import (
     ConfigApplied,
     Expiring,
     Failed,
+    InputCommitted,
+    ResponseStarted,
+    ResponseText,
+    ResponseTextDone,
     SentenceDone,
     SentenceFailed,
     SentenceStarted,
@@ -124,21 +130,16 @@ class NativeEncoder:
                 return self._error(event.error, event.context_id, event.utterance_index, event.sentence_index)
             case Failed(error=error, context_id=context_id):
                 return self._error(error, context_id)
+            case InputCommitted() | ResponseStarted() | ResponseText() | ResponseTextDone():
+                return _of_answer(event)
             case Cancelled():
                 return _cancelled(event)
             case SessionOpened():
                 return _created(event)
             case ConfigApplied():
                 return SessionUpdated(config=config_in_force(event), ignored=event.ignored)
-            case Warned():
-                return ServerWarning(
-                    code=event.code,
-                    message=event.message,
-                    utterance_index=event.utterance_index,
-                    context_id=event.context_id,
-                )
-            case Expiring(reason=reason, deadline_s=deadline_s):
-                return SessionExpiring(reason=reason, deadline_ms=deadline_s * 1000)
+            case Warned() | Expiring():
+                return _notice(event)
         raise AssertionError(f"{type(event).__name__} has no message")
 
     def _start(self, event: SentenceStarted) -> AudioStart:
@@ -279,6 +280,8 @@ def config_in_force(event: ConfigApplied) -> ConfigInForce:
         frame_header=settings.frame_header,
         continuity_threshold_ms=settings.continuity_threshold_s * 1000,
         on_new_context=settings.on_new_context,
+        modalities=tuple(sorted(settings.modalities)) if event.answers else None,
+        input_sample_rate=settings.input_rate_hz or event.input_rate_hz,
     )
 
 
@@ -295,13 +298,40 @@ def _words(event: Words) -> AudioTimestamps:
     )
 
 
+def _notice(event: Warned | Expiring) -> ServerMessage:
+    if isinstance(event, Expiring):
+        return SessionExpiring(reason=event.reason, deadline_ms=event.deadline_s * 1000)
+    return ServerWarning(
+        code=event.code, message=event.message, utterance_index=event.utterance_index, context_id=event.context_id
+    )
+
+
+def _of_answer(event: AnswerEvent) -> ServerMessage:
+    match event:
+        case InputCommitted(utterance_index=index, audio_s=audio_s, context_id=context_id):
+            return messages.InputCommitted(utterance_index=index, audio_ms=_ms(audio_s), context_id=context_id)
+        case ResponseStarted(utterance_index=index, response_id=response_id, context_id=context_id):
+            return messages.ResponseStart(utterance_index=index, response_id=response_id, context_id=context_id)
+        case ResponseText(utterance_index=index, delta=delta, context_id=context_id):
+            return messages.ResponseTextDelta(utterance_index=index, delta=delta, context_id=context_id)
+        case ResponseTextDone(utterance_index=index, text=text, reason=reason, context_id=context_id):
+            return messages.ResponseTextDone(
+                utterance_index=index, text=text, reason=reason.value, context_id=context_id
+            )
+
+
 def _utterance_done(event: UtteranceDone) -> SessionDone:
     report = event.report
     return SessionDone(
         total_sentences=event.total_sentences,
         utterance_index=event.utterance_index,
         reason="cancelled" if event.cancelled else "complete",
-        usage=Usage(characters=event.characters, audio_ms=_ms(report.audio_s)),
+        usage=Usage(
+            characters=event.characters,
+            audio_ms=_ms(report.audio_s),
+            input_tokens=event.input_tokens,
+            output_tokens=event.output_tokens,
+        ),
         continuity=Continuity(
             ttfp_ms=_ms_or_none(report.ttfp_s),
             ttfa_ms=_ms_or_none(event.ttfa_s),

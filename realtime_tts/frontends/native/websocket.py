@@ -4,6 +4,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import Coroutine, Iterable
+from functools import partial
 from typing import Any
 
 from aiohttp import WSMsgType, web
@@ -18,6 +19,8 @@ from realtime_tts.session.inputs import SessionInput
 
 PING_INTERVAL_S = 20.0
 UNACKNOWLEDGED_S = 60
+IMAGE, BEGINNING_BYTES = b'"input.image"', 256
+"""A message with this at its beginning is decoded in a thread: a picture takes a fraction of a second."""
 CLOSE_TIMEOUT_S = 5.0
 LINGER_S = 2.0
 """How long received data is discarded after an error, so that the peer can read the error."""
@@ -86,7 +89,10 @@ class NativeFrontEnd:
         message = await self._websocket.receive()
         if message.type is WSMsgType.TEXT or message.type is WSMsgType.BINARY:
             is_binary = message.type is WSMsgType.BINARY
-            return (decode(message.data, is_binary=is_binary, max_message_bytes=self._max_message_bytes),)
+            decoding = partial(decode, message.data, is_binary=is_binary, max_message_bytes=self._max_message_bytes)
+            if not is_binary and IMAGE in message.data[:BEGINNING_BYTES]:
+                return (await asyncio.to_thread(decoding),)
+            return (decoding(),)
         return None
 
     def encode(self, event: SessionEvent) -> Iterable[Frame]:

@@ -130,4 +130,6 @@ class HttpApi:
             "owned_by": "realtime-tts",
             "scheduler": self._engines.scheduler_of(name),
             "default": name == self._engines.default_name,
+            "answers": self._engines[name].info.answers,
+            "input_modalities": ["text", *sorted(self._engines[name].info.input_modalities)],
         }

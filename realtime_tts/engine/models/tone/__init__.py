@@ -72,6 +72,12 @@ PROFILES = {
 as vLLM-Omni has it (~69), the same with a vocoder that keeps state, and everything in CUDA graphs (~288)."""
 
 
+_ANSWER_FIELDS = frozenset(
+    {"instructions", "seed", "temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens"}
+)
+"""The words of an answer are not in the request's text, so they have no position in it."""
+
+
 def wait_cost_s(seconds: float) -> None:
     if seconds > 0.0:  # sleeping for 0 s gives the processor to other processes, which costs up to a millisecond
         sleep_s(seconds)
@@ -84,12 +90,12 @@ def info(*, reads_ahead: bool = False, thinker: bool = False, answers: bool = Fa
         samples_per_frame=SAMPLES_PER_FRAME,
         voices=VOICES,
         default_voice=VOICES[0].name,
-        # The words of an answer are not in the request's text, so they have no position in it.
-        fields=frozenset({"speed"} if thinker else {"speed", "word_timestamps"}),
+        fields=_ANSWER_FIELDS if answers else frozenset({"speed"} if thinker else {"speed", "word_timestamps"}),
         reads_ahead=reads_ahead,
         answers=answers,
         input_modalities=frozenset({"audio", "image"} if answers else ()),
         input_rate_hz=tone_thinking.INPUT_RATE_HZ if answers else None,
+        resume_fade_s=0.0,
     )
 
 
