@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.engine.models.qwen3_tts.tiny import GetTiny
 
 EXPENSIVE = {"tiny", "whole", "built"}
-OMNI = {"omni", "omni_parts"}
+OMNI = {"omni", "omni_parts", "omni_model"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -84,3 +84,11 @@ def omni_parts(omni: Path) -> "OmniParts":
     from tests.engine.models.qwen3_omni.parts import load_parts
 
     return load_parts(omni)
+
+
+@pytest.fixture(scope="session")
+def omni_model(omni: Path) -> Model:
+    """A complete tiny Qwen3-Omni with five slots, loaded.  Tests must leave its slots free."""
+    from tests.engine.models.qwen3_omni.whole import build
+
+    return build(omni)
