@@ -57,12 +57,12 @@ def build(
 
     `model_dir` is a directory in the published layout, or a Hugging Face id.  `device` is auto, cpu, cuda or cuda:N,
     and `thinker_device` that of the Thinker if it is another one.  `dtype` is float32, bfloat16, float16 or auto
-    (bfloat16 on a GPU, float16 before Ampere, else float32).  `slots` is the number of conversations at once (None or "auto":
-    what fits into the GPUs' memory, a few on a CPU), of `thinker_max_len` positions in the Thinker and `max_len` in the
-    Talker.  Without `audio_input` or `image_input` that tower is not loaded.  `predictor_kv` says how the code
-    predictor attends to the earlier codes of a frame: cache, recompute or auto (measured at loading).  `graphs`
-    captures CUDA graphs (auto: on a GPU); on a CPU it selects the same code path without capture.  `threads` is the
-    number of CPU threads.  Raises ModelNotUsable.
+    (bfloat16 on a GPU, float16 before Ampere, else float32).  `slots` is the number of conversations at once (None or
+    "auto": what fits into the GPUs' memory, a few on a CPU), of `thinker_max_len` positions in the Thinker and
+    `max_len` in the Talker.  Without `audio_input` or `image_input` that tower is not loaded.  `predictor_kv` says how
+    the code predictor attends to the earlier codes of a frame: cache, recompute or auto (measured at loading).
+    `graphs` captures CUDA graphs (auto: on a GPU); on a CPU it selects the same code path without capture.  `threads`
+    is the number of CPU threads.  Raises ModelNotUsable.
     """
     directory, name = find_directory(REPOSITORY, model_dir, progress)
     config = read_config(directory)

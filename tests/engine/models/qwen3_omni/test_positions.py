@@ -9,7 +9,7 @@ def test_without_an_image_positions_are_plain() -> None:
     assert positions_of([]) is None
 
 
-def test_an_image_has_rows_and_columns_and_text_goes_on_after_the_largest() -> None:
+def test_an_image_has_rows_and_columns_and_text_continues_after_the_largest() -> None:
     pieces = [Piece((7, 8)), Piece((9,) * 6, Grid(2, 3)), Piece((7,)), Piece((9,) * 2, Grid(2, 1)), Piece((7, 8))]
     assert ids_of(pieces) == (7, 8, *(9,) * 6, 7, 9, 9, 7, 8)
     positions = positions_of(pieces)

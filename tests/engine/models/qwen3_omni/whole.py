@@ -42,8 +42,8 @@ def build(directory: Path, **options: Any) -> Model:
 
 def ask(name: str, number: int = 0, voice: str | None = "ethan", **fields: Any) -> AnswerRequest:
     """The conversation `name` of the goldens."""
-    fields = {"text_sampling": TextSampling(max_tokens=SPOKEN_TOKENS), "sampling": GREEDY} | fields
-    return AnswerRequest(f"{name} {number}", f"{name} {number}", turns(name), voice, **fields)
+    merged: dict[str, Any] = {"text_sampling": TextSampling(max_tokens=SPOKEN_TOKENS), "sampling": GREEDY} | fields
+    return AnswerRequest(f"{name} {number}", f"{name} {number}", turns(name), voice, **merged)
 
 
 @dataclass(slots=True)
