@@ -19,7 +19,7 @@ MAX_LEN = 4096
 """Positions of a slot of the Talker: the user turns and up to 327 s of speech."""
 THINKER_MAX_LEN = 4096
 """Positions of a slot of the Thinker, 96 KiB each in the published size: the conversation and its answer."""
-REQUIRED_PACKAGES = ("torch", "safetensors", "tokenizers", "PIL")
+REQUIRED_PACKAGES = ("torch", "safetensors", "tokenizers")
 REPOSITORY = Repository("qwen3_omni", "Qwen/Qwen3-Omni-30B-A3B-Instruct")
 
 
@@ -97,7 +97,7 @@ def _check(options: Mapping[str, Any], gpu_memory_gb: float | None, report: Repo
 
 MODEL = ModelSpec(
     name="qwen3_omni",
-    required_packages=("torch", "safetensors", "tokenizers", "pillow"),
+    required_packages=REQUIRED_PACKAGES,
     build=build,
     info=info,
     loads_directories=True,

@@ -23,8 +23,10 @@ def test_a_model_has_the_voices_of_its_speakers(omni: Path) -> None:
 def test_a_model_without_speech_has_no_voice(tmp_path: Path) -> None:
     make_checkpoint(tmp_path, text_only=True)
     info = describe(read_config(tmp_path), "Qwen3-Omni", frozenset({"image"}))
-    assert info.voices == info.languages == ()
-    assert info.default_voice is info.input_rate_hz is None
+    assert not info.voices
+    assert not info.languages
+    assert info.default_voice is None
+    assert info.input_rate_hz is None
 
 
 def test_a_directory_names_its_model_if_it_looks_like_a_published_one() -> None:
