@@ -101,7 +101,7 @@ class Reference:
     x_vector_only: bool = False
 
 
-Rows: TypeAlias = npt.NDArray[np.uint16] | npt.NDArray[np.float32]
+Rows: TypeAlias = npt.NDArray[np.uint16 | np.float32]
 """(m, hidden): hidden states in float32, or as the bits of bfloat16, which numpy has no type for."""
 
 
