@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from dataclasses import replace
 
 import msgspec
 import numpy as np
