@@ -21,7 +21,7 @@ from realtime_tts.engine.api import AudioReady, EventSink, SynthesisRequest
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.scheduling.load import Load
 from realtime_tts.engine.scheduling.policy import SCHEDULERS, Candidate, Snapshot, StageView
-from realtime_tts.frontends.native.encode import NativeEncoder
+from realtime_tts.frontends.dialects import ClientDialect
 from realtime_tts.frontends.native.websocket import NativeFrontEnd
 from realtime_tts.session.frontend import Frame
 from realtime_tts.session.inputs import Configure, SessionInput, Text
@@ -77,7 +77,7 @@ class _NullClient(NativeFrontEnd):
             Configure(response_format="pcm", stream_audio=True),
             Text("One sentence here. And "),
         ]
-        self._encoder = NativeEncoder("bench")
+        self._dialect = ClientDialect("bench", 1_000_000)
 
     async def receive(self) -> Iterable[SessionInput] | None:
         if self._inputs:

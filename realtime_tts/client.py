@@ -95,6 +95,10 @@ class ClientSession:
         """Speaks the text sent so far, even if its sentence has not ended; the utterance stays open."""
         await self._send({"type": "input.flush", "context_id": context_id})
 
+    async def commit(self, commit_id: str | None = None, context_id: str | None = None) -> None:
+        """The same as `flush`; the server acknowledges it with `input.committed`."""
+        await self._send({"type": "input.commit", "commit_id": commit_id, "context_id": context_id})
+
     async def done(self, context_id: str | None = None) -> None:
         """Ends the utterance: the server speaks all of the text sent so far."""
         await self._send({"type": "input.done", "context_id": context_id})

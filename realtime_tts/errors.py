@@ -49,6 +49,10 @@ class InvalidMessage(RealtimeTTSError):
     code = "invalid_message"
 
 
+class UnreadableConfig(InvalidMessage):
+    """A `session.config` with a field of a wrong type.  Nothing of it is applied."""
+
+
 class MalformedMessage(InvalidMessage):
     """A text frame that is not JSON or not UTF-8 (RFC 6455, close code 1007)."""
 
@@ -70,6 +74,18 @@ class UnexpectedMessage(RealtimeTTSError):
 
 class ConfigRequired(UnexpectedMessage):
     """A first message other than `session.config`, on a server without a default voice."""
+
+    close_code = 1008
+
+
+class ConfigNotAccepted(RealtimeTTSError):
+    """Text, although the first `session.config` was rejected and none was accepted since: it is not spoken."""
+
+    code = "config_rejected"
+
+
+class ConfigTimeout(ConfigNotAccepted):
+    """No `session.config` was accepted within `config_s` after the first was rejected."""
 
     close_code = 1008
 
@@ -284,6 +300,10 @@ class Overloaded(RealtimeTTSError):
 
     def __init__(self, message: str, *, retry_after_s: float = 1.0) -> None:
         super().__init__(message, retry_after_s=retry_after_s)
+
+
+class WaitedTooLong(Overloaded):
+    """The request was queued for the longest permitted time.  No other engine of this server is asked."""
 
 
 class EngineUnavailable(SynthesisError):

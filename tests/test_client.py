@@ -15,6 +15,7 @@ from realtime_tts.frontends.native.messages import (
     PROTOCOL,
     AudioDone,
     AudioStart,
+    InputCommitted,
     ServerError,
     ServerWarning,
     SessionCreated,
@@ -86,6 +87,18 @@ async def test_errors_are_events_and_the_session_continues(url: str) -> None:
         events = await speak(session, "Hello.")
     assert [event.code for event in events if isinstance(event, ServerError)] == ["unknown_voice"]
     assert audio_of(events) == spoken_pcm("Hello.")
+
+
+async def test_a_commit_is_acknowledged(url: str) -> None:
+    async with connect(url, streaming_mode="sentence_commit") as session:
+        for number, text in enumerate(("Hello there. And", " more.")):
+            await session.send_text(text)
+            await session.commit(f"part {number}")
+        await session.done()
+        events = [event async for event in session.utterance()]
+    commits = [event for event in events if isinstance(event, InputCommitted)]
+    assert [(event.commit_id, event.sentence_index) for event in commits] == [("part 0", 0), ("part 1", 1)]
+    assert audio_of(events) == spoken_pcm("Hello there. And") + spoken_pcm("more.")
 
 
 async def test_finish_ends_the_events_after_everything_was_received(url: str) -> None:

@@ -122,8 +122,8 @@ def _array(value: object) -> npt.NDArray[Any]:
 def _rebuild(error: _Error) -> RealtimeTTSError:
     kind = ERRORS.get(error.name, errors.InternalError)
     if error.retry_after_s is None:
-        return kind(error.text, param=error.param) if kind is not errors.Overloaded else kind(error.text)
-    if kind is errors.Overloaded:
+        return kind(error.text) if issubclass(kind, errors.Overloaded) else kind(error.text, param=error.param)
+    if issubclass(kind, errors.Overloaded):
         return kind(error.text, retry_after_s=error.retry_after_s)
     return kind(error.text, param=error.param, retry_after_s=error.retry_after_s)
 

@@ -120,7 +120,7 @@ class Server:
             store=self._options.voices,
             aliases=self._options.voice_aliases,
         )
-        self._chat = ChatApi(self.engines, self.sessions.open, clock, fetch_url=self._options.fetch_media)
+        self.chat = ChatApi(self.engines, self.sessions.open, clock, fetch_url=self._options.fetch_media)
         self.app = self._application(clock)
 
     def _application(self, clock: Clock) -> web.Application:
@@ -147,7 +147,7 @@ class Server:
                 web.get("/readyz", self._readyz),
                 web.get("/v1/demo", self._demo),
                 *self._http.routes(),
-                *self._chat.routes(),
+                *self.chat.routes(),
             ]
         )
         add_page_routes(app)
@@ -240,6 +240,7 @@ def _status_fields(status: EngineStatus) -> dict[str, object]:
     return {
         "active_requests": status.active_requests,
         "waiting_requests": status.waiting_requests,
+        "queued_requests": status.queued_requests,
         "places": status.capacity,
         "costs": None if status.costs is None else status.costs.report(),
         **({"replicas": [_replica_fields(replica) for replica in status.replicas]} if status.replicas else {}),

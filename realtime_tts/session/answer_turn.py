@@ -24,11 +24,11 @@ from realtime_tts.engine.api import (
 )
 from realtime_tts.errors import InvalidMedia
 from realtime_tts.session.events import (
-    InputCommitted,
     ResponseStarted,
     ResponseText,
     ResponseTextDone,
     SentenceStarted,
+    TurnCommitted,
     UtteranceDone,
     Warned,
 )
@@ -218,11 +218,13 @@ class AnswerTurn(Utterance):
             speakable_at_s=now_s,
         )
 
-    def committed_event(self) -> InputCommitted:
-        return InputCommitted(self.index, self.received_audio_s, self.context_id)
+    def committed_event(self) -> TurnCommitted:
+        return TurnCommitted(self.index, self.received_audio_s, self.context_id)
 
     def done_event(self) -> UtteranceDone:
         event = Utterance.done_event(self)
+        if self.state is not None and not self.state.is_spoken:
+            event = replace(event, total_sentences=0)  # none has audio; its outcome is that of the text
         end = None if self.state is None else self.state.ended
         if end is None:
             return event

@@ -56,6 +56,8 @@ class SentenceStarted:
     """False: the client wants the sentence's audio as one file."""
     labelled: bool
     """Frames of other contexts may arrive between its own, so each frame must state to which context it belongs."""
+    timestamps_in_audio: bool = False
+    """Word times are sent in the messages of the audio."""
 
 
 class AudioChunk(NamedTuple):
@@ -127,7 +129,7 @@ class SentenceDone:
 
 
 @dataclass(frozen=True, slots=True)
-class InputCommitted:
+class TurnCommitted:
     """A turn is complete, and is answered."""
 
     utterance_index: int
@@ -165,6 +167,35 @@ class ResponseTextDone:
 
 
 @dataclass(frozen=True, slots=True)
+class TextCommitted:
+    """The answer to a `Commit`, at once."""
+
+    utterance_index: int
+    context_id: str | None
+    commit_id: str | None
+    sentence_index: int
+    """The first sentence of the text since the last commit."""
+    sentences: int
+    """Sentences of that text."""
+    characters: int
+    """Of that text as received."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentDone:
+    """No audio of the text before a `Commit` follows."""
+
+    utterance_index: int
+    context_id: str | None
+    segment_index: int
+    """Commits of the utterance before this one."""
+    sentences: int
+    """Sentences since the last commit."""
+    total_sentences: int
+    """Sentences since the beginning of the utterance."""
+
+
+@dataclass(frozen=True, slots=True)
 class UtteranceDone:
     utterance_index: int
     context_id: str | None
@@ -179,6 +210,16 @@ class UtteranceDone:
     """Of the conversation that was answered."""
     output_tokens: int | None = None
     """Of the text of the answer."""
+    outcomes: tuple[FinishReason, ...] = ()
+    """How each of its sentences ended, in order."""
+
+    @property
+    def reason(self) -> str:
+        """complete, incomplete if any sentence was not spoken to its end, or cancelled."""
+        if self.cancelled:
+            return "cancelled"
+        is_complete = all(outcome is FinishReason.COMPLETE for outcome in self.outcomes)
+        return "complete" if is_complete else "incomplete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +256,13 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigRejected(Failed):
+    """Nothing of a `Configure` was applied.  `refuses_text`: no utterance begins until one is accepted."""
+
+    refuses_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Expiring:
     """The session ends in `deadline_s`.  `reason`: idle, ttl or drain."""
 
@@ -231,13 +279,15 @@ class Closed:
 
 
 SentenceEvent: TypeAlias = SentenceStarted | AudioChunk | AudioEnd | Words | SentenceFailed | SentenceDone
-AnswerEvent: TypeAlias = InputCommitted | ResponseStarted | ResponseText | ResponseTextDone
+AnswerEvent: TypeAlias = TurnCommitted | ResponseStarted | ResponseText | ResponseTextDone
 """Only from models that answer."""
 SessionEvent: TypeAlias = (
     SessionOpened
     | ConfigApplied
     | SentenceEvent
     | AnswerEvent
+    | TextCommitted
+    | SegmentDone
     | UtteranceDone
     | Cancelled
     | Warned

@@ -42,6 +42,8 @@ class Configure:
     top_p: Change[float] = UNSET
     repetition_penalty: Change[float] = UNSET
     word_timestamps: Change[bool] = UNSET
+    timestamps_in_audio: Change[bool] = UNSET
+    """Word times are sent in the messages of the audio, not in messages of their own."""
     frame_header: Change[bool] = UNSET
     continuity_threshold_s: Change[float] = UNSET
     on_new_context: Change[str] = UNSET
@@ -49,6 +51,9 @@ class Configure:
     """Of answers: text, audio or both."""
     input_rate_hz: Change[int] = UNSET
     """The sample rate of `Audio`."""
+    live: Change[bool] = UNSET
+    """Chosen by the front end, not by the client.  False if nobody listens before the whole response: its requests may
+    be queued for longer, behind those of live listeners."""
     unknown: tuple[str, ...] = ()
     """Names of fields that the protocol does not define: reported as ignored."""
 
@@ -95,6 +100,14 @@ class Flush:
 
 
 @dataclass(frozen=True, slots=True)
+class Commit:
+    """The same, acknowledged: by `TextCommitted` at once, by `SegmentDone` after the audio of the text."""
+
+    commit_id: str | None = None
+    context_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The end of an utterance."""
 
@@ -130,5 +143,7 @@ class Close:
 
 AnswerInput: TypeAlias = Audio | Image | Conversation
 """Only for models that answer."""
-SessionInput: TypeAlias = Configure | Text | AnswerInput | Flush | Done | Cancel | PlaybackReport | KeepAlive | Close
-ContextInput: TypeAlias = Text | AnswerInput | Flush | Done | Cancel | PlaybackReport
+SessionInput: TypeAlias = (
+    Configure | Text | AnswerInput | Flush | Commit | Done | Cancel | PlaybackReport | KeepAlive | Close
+)
+ContextInput: TypeAlias = Text | AnswerInput | Flush | Commit | Done | Cancel | PlaybackReport

@@ -1,6 +1,15 @@
 """Limits of one session, announced to the client in `session.created`."""
 
 from dataclasses import asdict, dataclass
+from typing import Protocol
+
+
+class Quota(Protocol):
+    """A limit of the characters that a client may have spoken."""
+
+    def charge(self, characters: int) -> None:
+        """Counts characters.  Raises a `RealtimeTTSError`, and counts none, if they exceed the rest of the quota."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +28,9 @@ class SessionLimits:
     """Outgoing messages that may wait for a client that does not read."""
     max_invalid_messages: int = 10
     """Invalid messages in a row before the session is closed."""
+    config_s: float = 10.0
+    """A session whose first config was rejected is closed if none is accepted within this time: the public servers of
+    this protocol close it at once, and their clients wait for that."""
     write_timeout_s: float = 30.0
     """A client is disconnected if it reads nothing for this time, or has read this much less than it could play."""
     max_contexts: int = 16

@@ -10,6 +10,7 @@ from realtime_tts.session.events import (
     ResponseStarted,
     ResponseText,
     ResponseTextDone,
+    SegmentDone,
     SentenceDone,
     SentenceFailed,
     SentenceStarted,
@@ -108,7 +109,9 @@ class Outbox:
 
 def _utterance_index(outgoing: Outgoing) -> int | None:
     match outgoing:
-        case AudioChunk() | AudioEnd() | Words() | SentenceFailed() | SentenceStarted() | UtteranceDone():
+        case AudioChunk() | AudioEnd() | Words() | SentenceFailed() | SentenceStarted():
+            return outgoing.utterance_index
+        case SegmentDone() | UtteranceDone():
             return outgoing.utterance_index
         case ResponseStarted() | ResponseText() | ResponseTextDone():
             return outgoing.utterance_index

@@ -169,6 +169,7 @@ class SentenceState:
             sample_rate_hz=self.sample_rate_hz,
             streamed=utterance.settings.stream_audio,
             labelled=self.labelled,
+            timestamps_in_audio=utterance.settings.word_timestamps and utterance.settings.timestamps_in_audio,
         )
 
     def done_event(self) -> SentenceDone:

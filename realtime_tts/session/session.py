@@ -5,9 +5,8 @@ reports them with `on_audio_sent` and `on_event_sent`.  Only sent audio moves th
 events can be withdrawn.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol as TypingProtocol
 from typing import TypeAlias
 
 from msgspec import UNSET
@@ -34,14 +33,17 @@ from realtime_tts.errors import (
     TextTooLong,
     TooMuchUnspoken,
     UnexpectedMessage,
+    UnreadableConfig,
 )
 from realtime_tts.session.answer_turn import AnswerTurn
+from realtime_tts.session.config_gate import ConfigGate
 from realtime_tts.session.context import Context, Contexts
 from realtime_tts.session.events import (
     AudioChunk,
     AudioEnd,
     Closed,
     ConfigApplied,
+    ConfigRejected,
     Failed,
     SentenceDone,
     SessionEvent,
@@ -53,6 +55,7 @@ from realtime_tts.session.inputs import (
     Audio,
     Cancel,
     Close,
+    Commit,
     Configure,
     ContextInput,
     Conversation,
@@ -65,7 +68,7 @@ from realtime_tts.session.inputs import (
     Text,
 )
 from realtime_tts.session.lifetime import Lifetime
-from realtime_tts.session.limits import SessionLimits
+from realtime_tts.session.limits import Quota, SessionLimits
 from realtime_tts.session.outbox import DoneOf, EndOf, Outbox
 from realtime_tts.session.protocol import Protocol, State
 from realtime_tts.session.request_builder import RequestBuilder
@@ -77,6 +80,8 @@ from realtime_tts.text.splitter import SentenceSplitter
 
 MAX_HELD_INPUTS = 1000
 """Inputs that may wait while a `ref_audio` is fetched."""
+MAX_PENDING_COMMITS = 10_000
+"""Commits of one utterance whose audio is not complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +92,6 @@ class FetchReference:
 
 
 Command: TypeAlias = EngineCommand | FetchReference
-
-
-class Quota(TypingProtocol):
-    """A limit of the characters that a client may submit."""
-
-    def charge(self, characters: int) -> None:
-        """Counts characters.  Raises a `RealtimeTTSError`, and counts none, if they exceed the rest of the quota."""
-        ...
 
 
 class Session:
@@ -120,6 +117,7 @@ class Session:
         self._lifetime = Lifetime(limits, now_s)
         self._regular_close = (1000, "done")
         self._draining = False
+        self._gate = ConfigGate(limits.config_s)
         self._fetching: Configure | None = None
         self._held: list[SessionInput] = []
         self._outbox = Outbox()
@@ -135,7 +133,7 @@ class Session:
         """The name of the model that all commands are for."""
         self._info = self._models[model]
         self._settings = SessionSettings.default(self._info)
-        self._builder = RequestBuilder(self.session_id, self._info, self._limits)
+        self._builder = RequestBuilder(self.session_id, self._info, self._limits, self._quota)
 
     @property
     def closed(self) -> bool:
@@ -145,7 +143,8 @@ class Session:
     def deadline_s(self) -> float:
         """When `on_time` is to be called, at the latest."""
         idle_s = self._limits.context_idle_s
-        return min([self._lifetime.deadline_s, *(context.due_s(idle_s) for context in self._contexts)])
+        ends_s = (self._lifetime.deadline_s, self._gate.deadline_s)
+        return min([*ends_s, *(context.due_s(idle_s) for context in self._contexts)])
 
     @property
     def unsent_s(self) -> float:
@@ -196,7 +195,9 @@ class Session:
         if self.closed:
             return []
         self._lifetime.touch(now_s)
-        return self.fail(self._protocol.rejected(error))
+        is_config = isinstance(error, UnreadableConfig | InvalidConfig)
+        error = self._protocol.rejected(error)
+        return self._reject_config(error, now_s) if is_config else self.fail(error)
 
     def _apply_or_hold(self, item: SessionInput, now_s: float) -> list[Command]:
         commands: list[Command] = []
@@ -206,7 +207,10 @@ class Session:
             else:
                 commands.extend(self._apply(item, now_s))
         except RealtimeTTSError as error:
-            commands.extend(self.fail(error, item.context_id if isinstance(item, ContextInput) else None))
+            if isinstance(item, Configure):
+                commands.extend(self._reject_config(error, now_s))
+            else:
+                commands.extend(self.fail(error, item.context_id if isinstance(item, ContextInput) else None))
         return commands
 
     def _apply(self, item: SessionInput, now_s: float) -> Iterator[Command]:
@@ -220,6 +224,8 @@ class Session:
             case Flush(context_id=context_id):
                 self._open()
                 yield from self._on_flush(context_id, now_s)
+            case Commit(commit_id=commit_id, context_id=context_id):
+                yield from self._on_commit(self._contexts.find_or_make(context_id, now_s), commit_id, now_s)
             case Done(context_id=context_id):
                 yield from self._on_done(self._contexts.find_or_make(context_id, now_s), now_s)
             case Cancel(context_id=context_id, playback_offset_s=played_s):
@@ -255,12 +261,22 @@ class Session:
 
     def _change_settings(self, config: Configure, reference: Reference | None) -> None:
         self._settings, ignored = apply_config(self._settings, config, self._info, reference)
+        self._gate.accept()
         self._open()
         self._outbox.add(self._config_applied(ignored))
 
     def _config_applied(self, ignored: tuple[str, ...]) -> ConfigApplied:
         info = self._info
         return ConfigApplied(self._settings, self.model, info.task_type, ignored, info.answers, info.input_rate_hz)
+
+    def _reject_config(self, error: RealtimeTTSError, now_s: float) -> list[Command]:
+        """Nothing of a config was applied."""
+        is_new = not self._lifetime.opened
+        if is_new:
+            self._use(next(iter(self._models)))  # the config may have named another model
+        self._gate.reject(error, now_s, ends_session=is_new)
+        self._outbox.add(ConfigRejected(error, refuses_text=self._gate.is_closed))
+        return [] if error.close_code is None else list(self._close(error.close_code, error.code))
 
     def on_reference(self, fetched: Reference | RealtimeTTSError, now_s: float) -> list[Command]:
         """The result of a `FetchReference`: the inputs that were held meanwhile are applied now."""
@@ -274,7 +290,7 @@ class Session:
                 raise fetched
             self._change_settings(config, fetched)
         except RealtimeTTSError as error:
-            commands.extend(self.fail(error))
+            commands.extend(self._reject_config(error, now_s))
         for item in held:
             commands.extend(self._apply_or_hold(item, now_s))  # after another `ref_audio` they are held again
         commands += self._progress()
@@ -310,12 +326,9 @@ class Session:
             self._check_may_begin()
         if self._quota is not None:
             self._quota.charge(len(text))
-        self._open()
-        if context.writing is None:
-            yield from self._begin_utterance(context, now_s)
-        assert context.writing is not None, "it has just begun"
+        utterance = yield from self._open_utterance(context, now_s)
         context.buffered_s = now_s
-        yield from self._queue_warnings(context.writing.push(text, now_s))
+        yield from self._queue_warnings(utterance.push(text, now_s))
 
     def _on_answer_input(self, item: AnswerInput, now_s: float) -> Iterator[Command]:
         context = self._contexts.find_or_make(item.context_id, now_s)
@@ -323,10 +336,7 @@ class Session:
             self._check_may_begin()
         if isinstance(item, Conversation) and self._quota is not None:
             self._quota.charge(_characters(item))
-        self._open()
-        if context.writing is None:
-            yield from self._begin_utterance(context, now_s)
-        turn = context.writing
+        turn = yield from self._open_utterance(context, now_s)
         assert isinstance(turn, AnswerTurn), "a model that answers has turns"
         match item:
             case Audio(pcm=pcm):
@@ -365,6 +375,7 @@ class Session:
     def _check_may_begin(self) -> None:
         if self._draining:
             raise SessionEnding("this session ends soon, as `session.expiring` announced: open a new connection")
+        self._gate.check()
         if self._settings.has_voice:
             return
         if self._info.voices:
@@ -379,11 +390,21 @@ class Session:
             context.buffered_s = None
             yield from self._queue_warnings(context.writing.flush(now_s))
 
+    def _on_commit(self, context: Context, commit_id: str | None, now_s: float) -> Iterator[Command]:
+        """Also of no text at all: every commit is acknowledged."""
+        if context.writing is None:
+            self._check_may_begin()
+        elif len(context.writing.segments) >= MAX_PENDING_COMMITS:
+            raise TooMuchUnspoken(f"{MAX_PENDING_COMMITS} commits wait for their audio; this message was not applied")
+        utterance = yield from self._open_utterance(context, now_s)
+        context.buffered_s = None
+        yield from self._queue_warnings(utterance.flush(now_s))
+        self._outbox.add(utterance.commit(commit_id))
+
     def _on_done(self, context: Context, now_s: float) -> Iterator[Command]:
         if context.writing is None:
             self._check_may_begin()
-            self._open()
-            yield from self._begin_utterance(context, now_s)
+        yield from self._open_utterance(context, now_s)
         yield from self._finish(context, now_s)
 
     def _finish(self, context: Context, now_s: float) -> Iterator[Command]:
@@ -393,6 +414,14 @@ class Session:
         if isinstance(utterance, AnswerTurn):
             self._outbox.add(utterance.committed_event())
         yield from self._queue_warnings(utterance.finish(now_s))
+
+    def _open_utterance(self, context: Context, now_s: float) -> Generator[Command, None, Utterance]:
+        """The utterance of `context` that is open for text, which begins if there is none."""
+        self._open()
+        if context.writing is None:
+            yield from self._begin_utterance(context, now_s)
+        assert context.writing is not None, "it has just begun"
+        return context.writing
 
     def _begin_utterance(self, context: Context, now_s: float) -> Iterator[Command]:
         settings = self._settings
@@ -530,6 +559,8 @@ class Session:
         if self._lifetime.is_over(now_s):
             words = "the session has reached its idle limit or its maximum duration, stated in `session.created`"
             return self.fail(SessionExpired(words))
+        if (timeout := self._gate.timeout(now_s)) is not None:
+            return self.fail(timeout)
         commands: list[Command] = []
         for context in self._contexts:
             commands.extend(self._on_context_time(context, now_s))
@@ -583,7 +614,7 @@ class Session:
 
 
 def _is_text_of(item: SessionInput, context_id: str | None) -> bool:
-    return isinstance(item, Text | AnswerInput | Flush | Done) and item.context_id == context_id
+    return isinstance(item, Text | AnswerInput | Flush | Commit | Done) and item.context_id == context_id
 
 
 def _characters(conversation: Conversation) -> int:

@@ -24,7 +24,10 @@ MIN_SPEED, MAX_SPEED = 0.25, 4.0
 MAX_INITIAL_CHUNK_FRAMES = 1000
 MAX_INSTRUCTION_CHARS = 4096
 MODALITIES = frozenset({"text", "audio"})
+TEXT_ALONE = frozenset({"text"})
 MIN_INPUT_RATE_HZ, MAX_INPUT_RATE_HZ = 8000, 48_000
+CUSTOM_VOICE = "CustomVoice"
+"""The `task_type` of speech with a voice of the model."""
 VOICE_SCHEME = "voice:"
 """`ref_audio` that names an uploaded voice."""
 
@@ -53,6 +56,8 @@ class SessionSettings:
     x_vector_only_mode: bool = False
     speaker_embedding: tuple[float, ...] | None = None
     word_timestamps: bool = False
+    timestamps_in_audio: bool = False
+    """Word times are sent in the messages of the audio."""
     frame_header: bool = False
     continuity_threshold_s: float = 0.1
     on_new_context: str = "queue"
@@ -60,11 +65,17 @@ class SessionSettings:
     """Of answers."""
     input_rate_hz: int | None = None
     """Of audio from the client, as configured; None is the rate that the model reads."""
+    live: bool = True
+    """As in `Configure`."""
 
     @classmethod
     def default(cls, info: ModelInfo) -> "SessionSettings":
         """Whole wav files: the default that public clients of this protocol expect."""
-        return cls(voice=info.default_voice, audio_format=AudioFormat.parse("wav", info.sample_rate_hz))
+        return cls(
+            voice=info.default_voice,
+            audio_format=AudioFormat.parse("wav", info.sample_rate_hz),
+            modalities=MODALITIES if info.voices or not info.answers else TEXT_ALONE,
+        )
 
     @property
     def primary_language(self) -> str | None:
@@ -126,26 +137,25 @@ def apply_config(
         max_buffer_delay_s=_between("max_buffer_delay_ms", delay_s * 1000, 0.0, 600_000.0) / 1000,
         text_filters=_filters(_chosen(config.text_filters, tuple(current.text_filters), ())),
         pronunciations=_pronunciations(config, current, info),
-        initial_codec_chunk_frames=_optionally_between(
-            "initial_codec_chunk_frames",
-            _chosen(config.initial_codec_chunk_frames, current.initial_codec_chunk_frames, None),
-            1,
-            MAX_INITIAL_CHUNK_FRAMES,
+        initial_codec_chunk_frames=_initial_chunk(
+            _chosen(config.initial_codec_chunk_frames, current.initial_codec_chunk_frames, None)
         ),
         sampling=_sampling(config, current.sampling),
         word_timestamps=_chosen(config.word_timestamps, current.word_timestamps, False),
+        timestamps_in_audio=_chosen(config.timestamps_in_audio, current.timestamps_in_audio, False),
         frame_header=_chosen(config.frame_header, current.frame_header, False),
         continuity_threshold_s=_between("continuity_threshold_ms", threshold_s * 1000, 0.0, 60_000.0) / 1000,
         on_new_context=_one_of(
             "on_new_context", _chosen(config.on_new_context, current.on_new_context, "queue"), ("queue", "interrupt")
         ),
-        modalities=_modalities(_chosen(config.modalities, tuple(current.modalities), tuple(MODALITIES))),
+        modalities=_modalities(_chosen(config.modalities, tuple(current.modalities), tuple(default.modalities))),
         input_rate_hz=_optionally_between(
             "input_sample_rate",
             _chosen(config.input_rate_hz, current.input_rate_hz, None),
             MIN_INPUT_RATE_HZ,
             MAX_INPUT_RATE_HZ,
         ),
+        live=_chosen(config.live, current.live, True),
         **_conditioning(config, current, reference, info),
     )
     return settings, tuple(ignored)
@@ -203,15 +213,30 @@ def _reject_unsupported(config: Configure, info: ModelInfo) -> None:
         ("x_vector_only_mode", config.x_vector_only_mode),
         ("speaker_embedding", config.speaker_embedding),
     ):
+        if name == "instructions" and info.answers:
+            continue  # the system prompt of its Thinker
         if value and not isinstance(value, UnsetType) and name not in info.fields:
             raise InvalidConfig(f"{info.name} does not support this field", param=name)
     answer_fields = {"modalities": config.modalities, "input_sample_rate": config.input_rate_hz}
     for name, field_value in answer_fields.items():
         if field_value and not info.answers:  # UNSET is false
             raise InvalidConfig(f"{info.name} answers no conversations", param=name)
-    if isinstance(config.task_type, str) and config.task_type != info.task_type:
-        kind = "no task types" if info.task_type is None else f"{info.task_type} only"
-        raise InvalidConfig(f"{info.name} has {kind}, got {printable(config.task_type)!r}", param="task_type")
+    if config.modalities and "audio" in config.modalities and not info.voices:
+        raise InvalidConfig(f"{info.name} answers in text alone", param="modalities")
+    _check_task_type(config.task_type, info)
+
+
+def _check_task_type(name: str | UnsetType | None, info: ModelInfo) -> None:
+    """A model without task types has one if it has voices of its own: to speak with these is what CustomVoice means."""
+    own = info.task_type or (CUSTOM_VOICE if info.voices else None)
+    if isinstance(name, str) and name != own:
+        kind = "no task types" if own is None else f"{own} only"
+        raise InvalidConfig(f"{info.name} has {kind}, got {printable(name)!r}", param="task_type")
+
+
+def _initial_chunk(frames: int | None) -> int | None:
+    """0 leaves the choice to the server, as in vLLM-Omni."""
+    return _optionally_between("initial_codec_chunk_frames", frames, 0, MAX_INITIAL_CHUNK_FRAMES) or None
 
 
 def _granularity(name: str) -> Granularity:

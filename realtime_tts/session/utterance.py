@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from realtime_tts.audio.playout import PlayoutLedger
 from realtime_tts.engine.api import EngineCommand
-from realtime_tts.session.events import UtteranceDone, Warned
+from realtime_tts.session.events import SegmentDone, TextCommitted, UtteranceDone, Warned
 from realtime_tts.session.playback_queue import PlaybackQueue
 from realtime_tts.session.request_builder import RequestBuilder, complete, extend
 from realtime_tts.session.sentence import SentenceState, audible_after
@@ -18,6 +18,18 @@ BLOCK_CHARS = 4096
 """Characters split into sentences at a time: 5 to 20 ms of work for sentences of one letter."""
 EARLY_WORDS = 3
 """Words of a sentence before a model that reads ahead starts it: with fewer it would have to guess the intonation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The text between two commits."""
+
+    index: int = -1
+    first_sentence: int = 0
+    end_sentence: int = 0
+    """Exclusive."""
+    end_character: int = 0
+    """Characters of the utterance before the second commit."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +60,10 @@ class Utterance:
     passed_on: int = 0
     """Of `sentences`, how many were completely passed on."""
     total_sentences: int = 0
+    last_segment: Segment = Segment()
+    """Up to the last commit."""
+    segments: list[Segment] = field(default_factory=list)
+    """Committed and not completely passed on, in order."""
     complete: bool = False
     cancelled: bool = False
     done_sent: bool = False
@@ -163,6 +179,33 @@ class Utterance:
             ttfp_s = self.ledger.report(started_at_s=self.began_s).ttfp_s
             self.ttfa_s = audible_after(ttfp_s, leading_silence_s)
 
+    def commit(self, commit_id: str | None) -> TextCommitted:
+        """The acknowledgement of the text since the last commit, all of which has been flushed."""
+        last = self.last_segment
+        segment = Segment(last.index + 1, last.end_sentence, self.total_sentences, self.characters)
+        self.last_segment = segment
+        self.segments.append(segment)
+        return TextCommitted(
+            utterance_index=self.index,
+            context_id=self.context_id,
+            commit_id=commit_id,
+            sentence_index=segment.first_sentence,
+            sentences=segment.end_sentence - segment.first_sentence,
+            characters=segment.end_character - last.end_character,
+        )
+
+    def segments_done(self) -> Iterator[SegmentDone]:
+        """The segments of which everything has been passed on since the last call."""
+        while self.segments and self.segments[0].end_sentence <= self.passed_on:
+            segment = self.segments.pop(0)
+            yield SegmentDone(
+                utterance_index=self.index,
+                context_id=self.context_id,
+                segment_index=segment.index,
+                sentences=segment.end_sentence - segment.first_sentence,
+                total_sentences=segment.end_sentence,
+            )
+
     def cancel(self) -> None:
         begun = self.begun
         self.cancelled = self.complete = True
@@ -176,15 +219,17 @@ class Utterance:
     def done_event(self) -> UtteranceDone:
         report = self.ledger.report(started_at_s=self.began_s)
         threshold_s = self.settings.continuity_threshold_s
-        begun = sum(sentence.start_sent for sentence in self.begun)
+        spoken = [each for each in self.begun if each.start_sent] if self.cancelled else self.sentences
+        finished = [each.finished for each in spoken]
         return UtteranceDone(
             utterance_index=self.index,
             context_id=self.context_id,
-            total_sentences=begun if self.cancelled else self.total_sentences,
+            total_sentences=len(spoken),
             cancelled=self.cancelled,
             characters=self.characters,
             report=report,
             ttfa_s=self.ttfa_s,
             continuity_ok=report.continuity_ok(threshold_s),
             continuity_threshold_s=threshold_s,
+            outcomes=tuple(each.reason for each in finished if each is not None),
         )

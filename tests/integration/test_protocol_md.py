@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import websockets.asyncio.client
 
 from realtime_tts import errors
@@ -12,10 +13,12 @@ from realtime_tts.engine.models import tone
 from realtime_tts.frontends.native.decode import decode
 from realtime_tts.frontends.native.messages import (
     CLIENT_MESSAGES,
+    SERVER_MESSAGES,
     STREAM_PATH,
     SessionConfig,
     decode_server_message,
 )
+from realtime_tts.frontends.sglang import messages as sglang
 from tests.serving import answering, tone_server
 
 PAGE = (Path(__file__).parents[2] / "protocol.md").read_text("utf-8")
@@ -23,7 +26,7 @@ MESSAGES = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
 CONVERSATIONS = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 
 MEASURED = re.compile(
-    r"session_id|response_id|expires_at|ttfp_ms|ttfa_ms|rtf|queue_ms|max_underrun_ms|underrun_\w+|text_starvation_ms"
+    r"session_id|response_id|id|expires_at|ttfp_ms|ttfa_ms|rtf|queue_ms|max_underrun_ms|underrun_\w+|text_starvation_ms"
     r"|continuity_ok|chunks|packets|initial_chunk_frames"
 )
 """Fields whose values differ between runs: their presence and type are checked."""
@@ -47,6 +50,7 @@ async def test_every_conversation_happens_as_written() -> None:
 async def replay(conversation: str) -> None:
     """Sends the lines of the client, `C`, and compares those of the server, `S`."""
     lines = [line.split(" ", 1) for line in conversation.strip().splitlines()]
+    is_sglang = '"session": {' in lines[0][1]
     async with (
         answering() as answers,
         tone_server(other_engines={"answers": answers}) as (url, _),
@@ -58,7 +62,8 @@ async def replay(conversation: str) -> None:
             elif line.startswith("{"):
                 frame = await socket.recv()
                 assert isinstance(frame, str)
-                assert decode_server_message(frame) is not None
+                decoded = is_sglang_message(frame) if is_sglang else decode_server_message(frame) is not None
+                assert decoded, frame
                 assert comparable(json.loads(frame)) == comparable(json.loads(line))
             elif size := re.fullmatch(r"\(binary, (\d+) bytes in all\)", line):
                 left = int(size[1])  # the number of frames depends on the scheduler
@@ -72,6 +77,11 @@ async def replay(conversation: str) -> None:
                 assert code, f"unknown line {line!r}"
                 await socket.wait_closed()
                 assert socket.close_code == int(code[1])
+
+
+def is_sglang_message(frame: str) -> bool:
+    kind = sglang.SERVER_MESSAGES[json.loads(frame)["type"]]
+    return isinstance(msgspec.json.decode(frame, type=kind), kind)
 
 
 def comparable(value: Any, key: str = "") -> Any:
@@ -92,6 +102,15 @@ def rows(heading: str) -> str:
 def test_every_client_message_is_in_the_table() -> None:
     for kind in CLIENT_MESSAGES:
         assert f"| `{kind}` |" in rows("## Client to server"), kind
+
+
+def test_every_message_of_the_server_is_in_the_tables() -> None:
+    for kind in SERVER_MESSAGES:
+        assert f"| `{kind}` |" in rows("## Server to client"), kind
+    for kind, message in sglang.SERVER_MESSAGES.items():
+        (row,) = (line for line in rows("### SGLang-Omni").splitlines() if line.startswith(f"| `{kind}` |"))
+        for field in message.__struct_fields__:
+            assert f"`{field}" in row, (kind, field)
 
 
 def test_every_config_field_is_in_the_table() -> None:

@@ -1,6 +1,7 @@
 """Turns of a model that answers: what is submitted, what the client receives, and what a cancel leaves."""
 
 import base64
+import dataclasses
 import io
 from typing import Any
 
@@ -15,6 +16,7 @@ from realtime_tts.engine.api import (
     EngineEvent,
     FinishReason,
     ImagePart,
+    ModelInfo,
     RequestFinished,
     Role,
     SubmitAnswer,
@@ -29,13 +31,13 @@ from realtime_tts.frontends.native.messages import (
     AudioCancelled,
     AudioDone,
     AudioStart,
-    InputCommitted,
     ResponseStart,
     ResponseTextDelta,
     ResponseTextDone,
     ServerError,
     SessionDone,
     SessionUpdated,
+    TurnCommitted,
 )
 from realtime_tts.session.answer_turn import MAX_AUDIO_S, MAX_IMAGES
 from realtime_tts.session.events import Closed
@@ -49,9 +51,9 @@ SAMPLES = np.full(24_000, 0.5, np.float32)
 class Turns(Harness):
     """A session with a model that answers."""
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, info: ModelInfo = ANSWERS, **fields: Any) -> None:
         self.asked: list[AnswerRequest] = []
-        super().__init__(info=ANSWERS)
+        super().__init__(info=info)
         self.client({**STREAM, **fields})
 
     def execute(self, commands: Any) -> None:
@@ -105,7 +107,7 @@ def test_a_turn_has_its_parts_in_the_order_in_which_they_came() -> None:
     assert len(audio.samples) == 16_000  # two pieces of half a second, at the model's rate
     assert isinstance(image, ImagePart)
     assert image.pixels.shape == (2, 4, 3)
-    assert turns.of(InputCommitted)[0].audio_ms == 1000.0
+    assert turns.of(TurnCommitted)[0].audio_ms == 1000.0
 
 
 def test_the_answer_is_text_and_one_sentence_of_audio() -> None:
@@ -114,7 +116,7 @@ def test_the_answer_is_text_and_one_sentence_of_audio() -> None:
     turns.client(DONE)
     turns.answer("Good ", "day.")
     assert turns.kinds() == [
-        *("InputCommitted", "ResponseStart", "ResponseTextDelta", "ResponseTextDelta", "AudioStart", "bytes"),
+        *("TurnCommitted", "ResponseStart", "ResponseTextDelta", "ResponseTextDelta", "AudioStart", "bytes"),
         *("ResponseTextDone", "AudioDone", "SessionDone"),
     ]
     assert [each.delta for each in turns.of(ResponseTextDelta)] == ["Good ", "day."]
@@ -184,7 +186,7 @@ def test_an_empty_turn_is_committed_and_not_answered() -> None:
     turns.text("  ")
     turns.client(DONE)
     assert turns.asked == []
-    assert turns.kinds() == ["InputCommitted", "SessionDone"]
+    assert turns.kinds() == ["TurnCommitted", "SessionDone"]
 
 
 def test_an_answer_that_fails_is_reported_and_the_session_continues() -> None:
@@ -210,7 +212,7 @@ def test_a_refused_answer_ends_the_session_as_a_refused_sentence_does() -> None:
     assert turns.of(Closed)[0].code == 1013
 
 
-def test_too_much_audio_and_too_many_images_are_refused_and_the_turn_goes_on() -> None:
+def test_too_much_audio_and_too_many_images_are_refused_and_the_turn_stays_open() -> None:
     turns = Turns(input_sample_rate=8000)
     second = bytes(2 * 8000)
     for _ in range(int(MAX_AUDIO_S)):
@@ -237,6 +239,21 @@ def test_other_models_accept_neither_audio_nor_images_nor_the_settings_of_answer
         error = harness.of(ServerError)[-1]
         assert error.code == "invalid_config"
         assert error.message.startswith(field)
+
+
+def test_a_model_without_voices_answers_in_text_alone() -> None:
+    info = dataclasses.replace(ANSWERS, voices=(), default_voice=None)
+    turns = Turns(info)
+    turns.text("Hello?")
+    turns.client(DONE)
+    assert turns.asked[0].voice is None
+    turns.answer("Yes.", spoken=False)
+    assert turns.of(SessionDone)[0].total_sentences == 0
+    turns.client({"type": "session.config", "modalities": ["text", "audio"]})
+    (error,) = turns.of(ServerError)
+    assert (error.code, error.param) == ("invalid_config", "modalities")
+    turns.client({"type": "session.config", "modalities": None})
+    assert turns.of(SessionUpdated)[-1].config.modalities == ("text",)
 
 
 def test_modalities_that_do_not_exist_are_refused() -> None:

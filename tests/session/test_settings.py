@@ -76,6 +76,30 @@ def refusal(fields: dict[str, Any], info: ModelInfo = INFO) -> InvalidConfig:
     return caught.value
 
 
+def test_custom_voice_is_what_a_model_with_voices_does() -> None:
+    assert apply_config(DEFAULT, config(task_type="CustomVoice"), INFO)[0] == DEFAULT
+    without_voices = dataclasses.replace(INFO, voices=(), default_voice=None)
+    designer = dataclasses.replace(INFO, task_type="VoiceDesign")
+    for info, task_type in ((INFO, "Base"), (INFO, "VoiceDesign"), (INFO, "customvoice"), (INFO, "")):
+        assert refusal({"task_type": task_type}, info).param == "task_type", task_type
+    for info in (without_voices, designer):
+        assert refusal({"task_type": "CustomVoice"}, info).param == "task_type", info.task_type
+    assert apply_config(DEFAULT, config(task_type="VoiceDesign"), designer)[0] == DEFAULT
+
+
+def test_an_initial_chunk_of_zero_frames_leaves_it_to_the_server() -> None:
+    changed, _ = apply_config(DEFAULT, config(initial_codec_chunk_frames=5), INFO)
+    assert changed.initial_codec_chunk_frames == 5
+    assert apply_config(changed, config(initial_codec_chunk_frames=0), INFO)[0] == DEFAULT
+
+
+def test_a_language_has_the_names_that_public_clients_send() -> None:
+    polyglot = dataclasses.replace(INFO, languages=("zh", "ja"))
+    for name, primary in (("Chinese", "zh"), ("Japanese", "ja"), ("English", "en"), ("zh-CN", "zh"), ("Auto", None)):
+        assert apply_config(DEFAULT, config(language=name), polyglot)[0].primary_language == primary, name
+    assert refusal({"language": "Chinese"}).param == "language"
+
+
 def test_an_invalid_value_is_rejected_with_its_field_and_value() -> None:
     cases: list[tuple[dict[str, Any], type[InvalidConfig], str]] = [
         ({"voice": "unknown"}, UnknownVoice, "'unknown'"),
@@ -87,7 +111,7 @@ def test_an_invalid_value_is_rejected_with_its_field_and_value() -> None:
         ({"speed": 0.2}, InvalidConfig, "0.2"),
         ({"speed": float("nan")}, InvalidConfig, "nan"),
         ({"speed": float("inf")}, InvalidConfig, "inf"),
-        ({"initial_codec_chunk_frames": 0}, InvalidConfig, "0"),
+        ({"initial_codec_chunk_frames": -1}, InvalidConfig, "-1"),
         ({"initial_codec_chunk_frames": 10**300}, InvalidConfig, "1000"),
         ({"continuity_threshold_ms": -1}, InvalidConfig, "-1"),
     ]
@@ -188,7 +212,7 @@ def test_an_uploaded_voice_without_a_transcript_uses_x_vector_only_mode() -> Non
 
 
 def test_every_field_is_part_of_the_config_in_force() -> None:
-    fields = set(SessionConfig.__struct_fields__) - {"speaker", "turn_detection"}
+    fields = set(SessionConfig.__struct_fields__) - {"speaker", "streaming_mode", "turn_detection"}
     assert fields == set(ConfigInForce.__struct_fields__)
 
 

@@ -32,6 +32,7 @@ _TYPES: dict[type[SessionInput], str] = {  # a `Conversation` is for other front
     inputs.Audio: "input.audio",
     inputs.Image: "input.image",
     inputs.Flush: "input.flush",
+    inputs.Commit: "input.commit",
     inputs.Done: "input.done",
     inputs.Cancel: "input.cancel",
     inputs.PlaybackReport: "playback.report",
@@ -84,7 +85,8 @@ def asyncapi() -> dict[str, Any]:
         "info": {
             "title": "realtime_tts",
             "version": __version__,
-            "description": "Text in, speech out, over one WebSocket.  protocol.md explains the messages.",
+            "description": "Text in, speech out, over one WebSocket.  protocol.md explains the messages, and those of "
+            "another dialect for clients of SGLang-Omni.",
             "license": {"name": "Apache-2.0"},
         },
         "defaultContentType": "application/json",

@@ -1,13 +1,14 @@
 """Encoding: from session events to the frames of protocol.md."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from realtime_tts.audio.encoder import Encoder, Packet, make_encoder
+from msgspec import structs
+
 from realtime_tts.errors import RealtimeTTSError
 from realtime_tts.frontends.native import messages
-from realtime_tts.frontends.native.frame_header import FrameHeader
 from realtime_tts.frontends.native.messages import (
+    AUDIO_CHUNK,
+    AUDIO_TIMESTAMPS,
     PROTOCOL,
     AudioCancelled,
     AudioDone,
@@ -15,6 +16,7 @@ from realtime_tts.frontends.native.messages import (
     AudioTimestamps,
     ConfigInForce,
     Continuity,
+    InputCommitted,
     Limits,
     SentenceMetrics,
     ServerError,
@@ -25,9 +27,9 @@ from realtime_tts.frontends.native.messages import (
     SessionExpiring,
     SessionUpdated,
     Usage,
-    WordTiming,
     encode,
 )
+from realtime_tts.frontends.native.sentence_audio import SentenceAudio, SentenceChunks, sentence_audio, word_timing
 from realtime_tts.session.events import (
     AnswerEvent,
     AudioChunk,
@@ -35,17 +37,20 @@ from realtime_tts.session.events import (
     Cancelled,
     Closed,
     ConfigApplied,
+    ConfigRejected,
     Expiring,
     Failed,
-    InputCommitted,
     ResponseStarted,
     ResponseText,
     ResponseTextDone,
+    SegmentDone,
     SentenceDone,
     SentenceFailed,
     SentenceStarted,
     SessionEvent,
     SessionOpened,
+    TextCommitted,
+    TurnCommitted,
     UtteranceDone,
     Warned,
     Words,
@@ -53,41 +58,6 @@ from realtime_tts.session.events import (
 from realtime_tts.session.frontend import Frame
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.text.unicode import without_surrogates
-
-
-@dataclass(slots=True)
-class SentenceAudio:
-    """The audio encoder of one sentence, with counts of what was sent."""
-
-    started: SentenceStarted
-    encoder: Encoder
-    sample_rate_hz: int
-    """The wire's."""
-    frames: int = 0
-    samples: int = 0
-    total_bytes: int = 0
-    """Without headers."""
-
-    def encode(self, packets: list[Packet], *, ends: bool = False) -> Iterable[Frame]:
-        """One frame each, counted when it is taken; if this `ends` the sentence, the last one is marked."""
-        if len(packets) == 1:
-            return (self._frame(packets[0], is_last=ends),)
-        lasts = range(len(packets) - 1, -1, -1)
-        return (self._frame(packet, is_last=ends and not left) for left, packet in zip(lasts, packets, strict=True))
-
-    def _frame(self, packet: Packet, *, is_last: bool) -> Frame:
-        data = packet.data
-        if self.started.labelled:
-            data = self._header(is_last=is_last) + data
-        self.frames += 1
-        self.samples += packet.samples
-        self.total_bytes += len(packet.data)
-        return Frame(data, True, packet.samples / self.sample_rate_hz)
-
-    def _header(self, *, is_last: bool) -> bytes:
-        started = self.started
-        header = FrameHeader(started.context_number, started.sentence_index, self.frames, self.samples, last=is_last)
-        return header.pack()
 
 
 class NativeEncoder:
@@ -99,54 +69,27 @@ class NativeEncoder:
 
     def encode(self, event: SessionEvent) -> Iterable[Frame]:
         if isinstance(event, AudioChunk):
-            audio = self._sentences[event.utterance_index, event.sentence_index]
-            return audio.encode(audio.encoder.encode(event.samples))
+            return self._sentences[event.utterance_index, event.sentence_index].encode(event.samples)
         if isinstance(event, AudioEnd):
-            return self._end(self._sentences[event.utterance_index, event.sentence_index], event.failed)
-        if isinstance(event, Closed):
-            return ()  # the close frame is the transport's
-        return (Frame(encode(self.message(event))),)
+            return self._sentences[event.utterance_index, event.sentence_index].end(failed=event.failed)
+        message = self.message(event)
+        return () if message is None else (Frame(encode(message)),)
 
-    def _end(self, audio: SentenceAudio, failed: bool) -> Iterable[Frame]:
-        if failed and not audio.started.streamed:
-            return ()  # a file without its end would look complete
-        packets = audio.encoder.flush()
-        if audio.started.labelled and not packets:
-            packets = [Packet(b"", 0)]  # carries the header that marks the end
-        return audio.encode(packets, ends=True)
-
-    def message(self, event: SessionEvent) -> ServerMessage:
-        """The JSON message of an event that is not audio."""
+    def message(self, event: SessionEvent) -> ServerMessage | None:
+        """The JSON message of an event that is not audio, if it has one."""
         match event:
             case SentenceStarted():
                 return self._start(event)
             case SentenceDone():
                 return self._done(event)
-            case UtteranceDone():
-                return _utterance_done(event)
             case Words():
-                return _words(event)
-            case SentenceFailed():
-                return self._error(event.error, event.context_id, event.utterance_index, event.sentence_index)
-            case Failed(error=error, context_id=context_id):
-                return self._error(error, context_id)
-            case InputCommitted() | ResponseStarted() | ResponseText() | ResponseTextDone():
-                return _of_answer(event)
-            case Cancelled():
-                return _cancelled(event)
-            case SessionOpened():
-                return _created(event)
-            case ConfigApplied():
-                return SessionUpdated(config=config_in_force(event), ignored=event.ignored)
-            case Warned() | Expiring():
-                return _notice(event)
-        raise AssertionError(f"{type(event).__name__} has no message")
+                return self._words(event)
+            case SentenceFailed() | Failed():
+                return self._failed(event)
+        return _session_message(event)
 
     def _start(self, event: SentenceStarted) -> AudioStart:
-        encoder = make_encoder(event.audio_format, event.sample_rate_hz, streaming=event.streamed)
-        self._sentences[event.utterance_index, event.sentence_index] = SentenceAudio(
-            event, encoder, event.audio_format.sample_rate_hz
-        )
+        audio = self._sentences[event.utterance_index, event.sentence_index] = sentence_audio(event)
         return AudioStart(
             sentence_index=event.sentence_index,
             sentence_text=event.text,
@@ -155,10 +98,11 @@ class NativeEncoder:
             channels=event.audio_format.channels,
             utterance_index=event.utterance_index,
             text_span=event.text_span,
-            frame_header=event.labelled,
+            frame_header=event.labelled and not event.timestamps_in_audio,
             context_number=event.context_number,
             context_id=event.context_id,
-            pre_skip=encoder.pre_skip_samples or None,
+            pre_skip=audio.encoder.pre_skip_samples or None,
+            word_timestamps=event.timestamps_in_audio or None,
         )
 
     def _done(self, event: SentenceDone) -> AudioDone:
@@ -187,27 +131,60 @@ class NativeEncoder:
             sentence_text=event.full_text,
         )
 
-    def _error(
-        self,
-        error: RealtimeTTSError,
-        context_id: str | None,
-        utterance_index: int | None = None,
-        sentence_index: int | None = None,
-    ) -> ServerError:
-        message = error_message(error, self._session_id, context_id)
-        if sentence_index is None:
-            return message
-        return ServerError(
-            code=message.code,
-            message=message.message,
-            fatal=False,  # of one sentence: the session continues
-            retryable=message.retryable,
-            session_id=message.session_id,
-            context_id=context_id,
-            utterance_index=utterance_index,
-            sentence_index=sentence_index,
-            retry_after_ms=message.retry_after_ms,
+    def _words(self, event: Words) -> AudioTimestamps | None:
+        audio = self._sentences[event.utterance_index, event.sentence_index]
+        if isinstance(audio, SentenceChunks):
+            audio.add_words(event)
+            return None
+        return AudioTimestamps(
+            sentence_index=event.sentence_index,
+            utterance_index=event.utterance_index,
+            status=event.status,
+            words=tuple(map(word_timing, event.words)),
+            context_id=event.context_id,
         )
+
+    def _failed(self, event: SentenceFailed | Failed) -> ServerError:
+        message = structs.replace(
+            error_message(event.error, self._session_id, event.context_id), message=error_text(event)
+        )
+        if isinstance(event, Failed):
+            return message
+        return structs.replace(
+            message,
+            fatal=False,  # of one sentence: the session continues
+            utterance_index=event.utterance_index,
+            sentence_index=event.sentence_index,
+        )
+
+
+def error_text(event: SentenceFailed | Failed) -> str:
+    """The message of the error, and the effect on a config."""
+    if not isinstance(event, ConfigRejected):
+        return event.error.message
+    refusal = ", and text is refused until one is accepted" if event.refuses_text else ""
+    return f"{event.error.message}; nothing of this `session.config` was applied{refusal}"
+
+
+def _session_message(event: SessionEvent) -> ServerMessage | None:
+    match event:
+        case UtteranceDone():
+            return _utterance_done(event)
+        case TextCommitted():
+            return _committed(event)
+        case TurnCommitted() | ResponseStarted() | ResponseText() | ResponseTextDone():
+            return _of_answer(event)
+        case Cancelled():
+            return _cancelled(event)
+        case SessionOpened():
+            return _created(event)
+        case ConfigApplied():
+            return SessionUpdated(config=config_in_force(event), ignored=event.ignored)
+        case Warned() | Expiring():
+            return _notice(event)
+        case SegmentDone() | Closed():
+            return None  # a commit was acknowledged at once, and the close frame is the transport's
+    raise AssertionError(f"{type(event).__name__} has no message")
 
 
 def error_message(error: RealtimeTTSError, session_id: str, context_id: str | None = None) -> ServerError:
@@ -220,6 +197,7 @@ def error_message(error: RealtimeTTSError, session_id: str, context_id: str | No
         session_id=session_id,
         context_id=context_id,
         retry_after_ms=None if error.retry_after_s is None else error.retry_after_s * 1000,
+        param=error.param,
     )
 
 
@@ -277,6 +255,7 @@ def config_in_force(event: ConfigApplied) -> ConfigInForce:
         top_p=settings.sampling.top_p,
         repetition_penalty=settings.sampling.repetition_penalty,
         word_timestamps=settings.word_timestamps,
+        timestamps_as=AUDIO_CHUNK if settings.timestamps_in_audio else AUDIO_TIMESTAMPS,
         frame_header=settings.frame_header,
         continuity_threshold_ms=settings.continuity_threshold_s * 1000,
         on_new_context=settings.on_new_context,
@@ -285,15 +264,13 @@ def config_in_force(event: ConfigApplied) -> ConfigInForce:
     )
 
 
-def _words(event: Words) -> AudioTimestamps:
-    return AudioTimestamps(
+def _committed(event: TextCommitted) -> InputCommitted:
+    return InputCommitted(
         sentence_index=event.sentence_index,
+        sentences=event.sentences,
+        chars_committed=event.characters,
         utterance_index=event.utterance_index,
-        status=event.status,
-        words=tuple(
-            WordTiming(word=word.text, start_ms=_ms(word.start_s), end_ms=_ms(word.end_s), text_span=word.text_span)
-            for word in event.words
-        ),
+        commit_id=event.commit_id,
         context_id=event.context_id,
     )
 
@@ -308,8 +285,8 @@ def _notice(event: Warned | Expiring) -> ServerMessage:
 
 def _of_answer(event: AnswerEvent) -> ServerMessage:
     match event:
-        case InputCommitted(utterance_index=index, audio_s=audio_s, context_id=context_id):
-            return messages.InputCommitted(utterance_index=index, audio_ms=_ms(audio_s), context_id=context_id)
+        case TurnCommitted(utterance_index=index, audio_s=audio_s, context_id=context_id):
+            return messages.TurnCommitted(utterance_index=index, audio_ms=_ms(audio_s), context_id=context_id)
         case ResponseStarted(utterance_index=index, response_id=response_id, context_id=context_id):
             return messages.ResponseStart(utterance_index=index, response_id=response_id, context_id=context_id)
         case ResponseText(utterance_index=index, delta=delta, context_id=context_id):
@@ -325,7 +302,7 @@ def _utterance_done(event: UtteranceDone) -> SessionDone:
     return SessionDone(
         total_sentences=event.total_sentences,
         utterance_index=event.utterance_index,
-        reason="cancelled" if event.cancelled else "complete",
+        reason=event.reason,
         usage=Usage(
             characters=event.characters,
             audio_ms=_ms(report.audio_s),
@@ -344,6 +321,7 @@ def _utterance_done(event: UtteranceDone) -> SessionDone:
             continuity_ok=event.continuity_ok,
         ),
         context_id=event.context_id,
+        outcomes=tuple(outcome.value for outcome in event.outcomes),
     )
 
 

@@ -8,6 +8,8 @@ from msgspec import UNSET, Struct, UnsetType
 PROTOCOL = "realtime-tts.v1"
 """The WebSocket subprotocol; a client may omit it."""
 STREAM_PATH = "/v1/audio/speech/stream"
+AUDIO_TIMESTAMPS, AUDIO_CHUNK = "audio.timestamps", "audio.chunk"
+"""The values of `timestamps_as`: messages of their own, or the messages of the audio."""
 
 # -- Client -> server -------------------------------------------------------------------------------------------------
 
@@ -46,6 +48,7 @@ class SessionConfig(ClientMessage, frozen=True, kw_only=True):
     max_buffer_delay_ms: float | UnsetType | None = UNSET
     text_filters: tuple[str, ...] | UnsetType | None = UNSET
     pronunciations: dict[str, str] | UnsetType | None = UNSET
+    streaming_mode: str | UnsetType | None = UNSET
     initial_codec_chunk_frames: int | UnsetType | None = UNSET
     max_new_tokens: int | UnsetType | None = UNSET
     seed: int | UnsetType | None = UNSET
@@ -54,6 +57,7 @@ class SessionConfig(ClientMessage, frozen=True, kw_only=True):
     top_p: float | UnsetType | None = UNSET
     repetition_penalty: float | UnsetType | None = UNSET
     word_timestamps: bool | UnsetType | None = UNSET
+    timestamps_as: str | UnsetType | None = UNSET
     frame_header: bool | UnsetType | None = UNSET
     continuity_threshold_ms: float | UnsetType | None = UNSET
     on_new_context: str | UnsetType | None = UNSET
@@ -86,6 +90,12 @@ class InputImage(ClientMessage, frozen=True):
 
 class InputFlush(ClientMessage, frozen=True):
     type = "input.flush"
+    context_id: str | None = None
+
+
+class InputCommit(ClientMessage, frozen=True):
+    type = "input.commit"
+    commit_id: str | None = None
     context_id: str | None = None
 
 
@@ -124,6 +134,7 @@ CLIENT_MESSAGES: dict[str, type[ClientMessage]] = {
         InputAudio,
         InputImage,
         InputFlush,
+        InputCommit,
         InputDone,
         InputCancel,
         PlaybackReport,
@@ -180,6 +191,7 @@ class ConfigInForce(Struct, frozen=True, kw_only=True, omit_defaults=True):
     top_p: float | None
     repetition_penalty: float | None
     word_timestamps: bool
+    timestamps_as: str
     frame_header: bool
     continuity_threshold_ms: float
     on_new_context: str
@@ -219,6 +231,8 @@ class AudioStart(ServerMessage, frozen=True, kw_only=True, tag="audio.start"):
     context_id: str | None = None
     pre_skip: int | None = None
     """Samples to drop from the start of the decoded audio, if the format has a delay."""
+    word_timestamps: bool | None = None
+    """True if the audio is sent as `audio.chunk` messages."""
 
 
 class WordTiming(Struct, frozen=True, kw_only=True):
@@ -233,6 +247,23 @@ class AudioTimestamps(ServerMessage, frozen=True, kw_only=True, tag="audio.times
     utterance_index: int
     status: str
     words: tuple[WordTiming, ...]
+    context_id: str | None = None
+
+
+class AudioChunkMessage(ServerMessage, frozen=True, kw_only=True, tag="audio.chunk"):
+    """Audio of a sentence in place of a binary frame.  The last one of a sentence has its words and no audio."""
+
+    utterance_index: int
+    sentence_index: int
+    chunk_id: int
+    """From 0 in each sentence."""
+    chunk_start_ms: int
+    chunk_end_ms: int
+    sample_rate: int
+    channels: int
+    audio_b64: str
+    timestamps: tuple[WordTiming, ...] | None
+    """Null before the last one, and if they are not known."""
     context_id: str | None = None
 
 
@@ -264,7 +295,7 @@ class AudioDone(ServerMessage, frozen=True, kw_only=True, tag="audio.done"):
     """Present if `audio.start` had only the beginning of the text."""
 
 
-class InputCommitted(ServerMessage, frozen=True, kw_only=True, tag="input.committed"):
+class TurnCommitted(ServerMessage, frozen=True, kw_only=True, tag="turn.committed"):
     """A turn is complete, and will be answered."""
 
     utterance_index: int
@@ -305,6 +336,19 @@ class AudioCancelled(ServerMessage, frozen=True, kw_only=True, tag="audio.cancel
     context_id: str | None = None
 
 
+class InputCommitted(ServerMessage, frozen=True, kw_only=True, tag="input.committed"):
+    """Sent at once: the committed text was received, and is spoken after the text before it."""
+
+    sentence_index: int
+    """The first sentence of the committed text."""
+    sentences: int
+    """Sentences of the committed text; 0 if it has no words."""
+    chars_committed: int
+    utterance_index: int
+    commit_id: str | None = None
+    context_id: str | None = None
+
+
 class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     characters: int
     audio_ms: float
@@ -332,6 +376,8 @@ class SessionDone(ServerMessage, frozen=True, kw_only=True, tag="session.done"):
     usage: Usage
     continuity: Continuity
     context_id: str | None = None
+    outcomes: tuple[str, ...] | None = None
+    """The `reason` of each sentence's `audio.done`, in order."""
 
 
 class SessionExpiring(ServerMessage, frozen=True, kw_only=True, tag="session.expiring"):
@@ -356,6 +402,8 @@ class ServerError(ServerMessage, frozen=True, kw_only=True, tag="error"):
     utterance_index: int | None = None
     sentence_index: int | None = None
     retry_after_ms: float | None = None
+    param: str | None = None
+    """The field that is wrong."""
 
 
 AnyServerMessage: TypeAlias = (
@@ -363,12 +411,14 @@ AnyServerMessage: TypeAlias = (
     | SessionUpdated
     | AudioStart
     | AudioTimestamps
+    | AudioChunkMessage
     | AudioDone
-    | InputCommitted
+    | TurnCommitted
     | ResponseStart
     | ResponseTextDelta
     | ResponseTextDone
     | AudioCancelled
+    | InputCommitted
     | SessionDone
     | SessionExpiring
     | ServerWarning

@@ -10,8 +10,8 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 from realtime_tts.errors import InvalidMessage, MalformedMessage, MessageTooBig, RealtimeTTSError
-from realtime_tts.frontends.native.decode import decode
-from realtime_tts.frontends.native.encode import NativeEncoder, error_message
+from realtime_tts.frontends.dialects import ClientDialect
+from realtime_tts.frontends.native.encode import error_message
 from realtime_tts.frontends.native.messages import PROTOCOL, encode
 from realtime_tts.session.events import SessionEvent
 from realtime_tts.session.frontend import Frame
@@ -82,21 +82,20 @@ class NativeFrontEnd:
     ) -> None:
         self._websocket = websocket
         self._request = request
-        self._max_message_bytes = max_message_bytes
-        self._encoder = NativeEncoder(session_id)
+        self._dialect = ClientDialect(session_id, max_message_bytes)
 
     async def receive(self) -> Iterable[SessionInput] | None:
         message = await self._websocket.receive()
         if message.type is WSMsgType.TEXT or message.type is WSMsgType.BINARY:
             is_binary = message.type is WSMsgType.BINARY
-            decoding = partial(decode, message.data, is_binary=is_binary, max_message_bytes=self._max_message_bytes)
+            decoding = partial(self._dialect.decode, message.data, is_binary=is_binary)
             if not is_binary and IMAGE in message.data[:BEGINNING_BYTES]:
-                return (await asyncio.to_thread(decoding),)
-            return (decoding(),)
+                return await asyncio.to_thread(decoding)
+            return decoding()
         return None
 
     def encode(self, event: SessionEvent) -> Iterable[Frame]:
-        return self._encoder.encode(event)
+        return self._dialect.encode(event)
 
     def send(self, frame: Frame) -> Coroutine[Any, Any, None]:
         return self._websocket.send_frame(frame.data, WSMsgType.BINARY if frame.is_binary else WSMsgType.TEXT)

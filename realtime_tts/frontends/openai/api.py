@@ -86,6 +86,8 @@ class HttpApi:
         fields = await self._json(request)
         model = self._model_of(request, fields)
         info = self._engines[model].info
+        if info.answers:
+            raise ModelNotFound(f"{model} answers conversations: use POST /v1/chat/completions", param="model")
         speech = parse_speech(
             fields,
             info,

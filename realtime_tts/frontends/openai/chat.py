@@ -11,7 +11,14 @@ from aiohttp import web
 from realtime_tts.audio.encoder import Packet, make_encoder
 from realtime_tts.clock import Clock
 from realtime_tts.engine.api import ModelInfo, TextEnd
-from realtime_tts.errors import InternalError, ModelNotFound, NotFound, RealtimeTTSError, SynthesisTruncated
+from realtime_tts.errors import (
+    InternalError,
+    ModelNotFound,
+    NotFound,
+    Overloaded,
+    RealtimeTTSError,
+    SynthesisTruncated,
+)
 from realtime_tts.frontends.engines import Engines
 from realtime_tts.frontends.openai.answer_store import AnswerStore
 from realtime_tts.frontends.openai.api import OpensSession
@@ -51,7 +58,10 @@ CHAT_PATH = "/v1/chat/completions"
 class ChatLimits:
     max_body_bytes: int = 16 * 1024 * 1024
     """Of a request with its audio and images in base64."""
-    max_reading: int = 4
+    small_body_bytes: int = 256 * 1024
+    max_large_bodies: int = 16
+    """Larger requests that are received at once; one more is refused."""
+    max_decoding: int = 4
     """Requests with audio or images that are decoded at once: each may need some hundred megabytes."""
     body_timeout_s: float = 60.0
     write_timeout_s: float = 30.0
@@ -76,23 +86,36 @@ class ChatApi:
         self._limits = limits or ChatLimits()
         self._fetch_url = fetch_url
         self._answers = AnswerStore(clock)
-        self._reading = asyncio.Semaphore(self._limits.max_reading)
+        self._decoding = asyncio.Semaphore(self._limits.max_decoding)
+        self.large_bodies = 0
+        """That are being received."""
 
     def routes(self) -> list[web.RouteDef]:
         return [web.post(CHAT_PATH, self.complete)]
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
-        async with deadline(self._limits.body_timeout_s):
-            fields = decode_fields(await read_json_body(request, self._limits.max_body_bytes))
+        fields = decode_fields(await self._body(request))
         asked, ignored = parse_request(fields)
         asked = with_shape(asked, request.query.get("stream_shape"))
         model = self._model_of(asked.model)
         info = self._engines[model].info
-        async with self._reading:
+        async with self._decoding:
             turns = await Reader(info, self._answers.text, self._fetch_url).turns(asked.messages)
         chat = chat_of(asked, ignored, turns, info)
         front_end = ChatFrontEnd(request, chat, info, model, self._answers, self._limits.write_timeout_s)
         return await self._respond(request, front_end, model)
+
+    async def _body(self, request: web.Request) -> bytes:
+        limits, size_bytes = self._limits, request.content_length
+        is_large = size_bytes is None or size_bytes > limits.small_body_bytes
+        if is_large and self.large_bodies >= limits.max_large_bodies:
+            raise Overloaded(f"{limits.max_large_bodies} large requests are being received")
+        self.large_bodies += is_large
+        try:
+            async with deadline(limits.body_timeout_s):
+                return await read_json_body(request, limits.max_body_bytes)
+        finally:
+            self.large_bodies -= is_large
 
     def _model_of(self, name: str | None) -> str:
         """The engine that answers.  Clients send names of OpenAI's models: an unknown one is the first that answers."""
@@ -148,6 +171,7 @@ class ChatFrontEnd:
         self._accepted.set()
         self._text: list[str] = []
         self._text_end: TextEnd | None = None
+        self._is_cut_off = False
         self._failure: RealtimeTTSError | None = None
         self._done: UtteranceDone | None = None
         self._response: web.StreamResponse | None = None
@@ -175,6 +199,8 @@ class ChatFrontEnd:
             case ConfigApplied(ignored=ignored):
                 self._ignored += ignored
                 self._accepted.set()
+            case SentenceFailed(error=SynthesisTruncated()):
+                self._is_cut_off = True  # the speech model has reached its limit: all that it made was sent
             case SentenceFailed(error=error) | Failed(error=error):
                 self._failure = error
                 raise ConnectionAbortedError(error.message)
@@ -221,6 +247,8 @@ class ChatFrontEnd:
         done, end = self._done, self._text_end
         if done is None or end is None or end is TextEnd.ERROR:
             raise SynthesisTruncated("the answer has not reached its end")
+        if self._is_cut_off:
+            end = TextEnd.LENGTH
         packets = await asyncio.to_thread(self._encoder.flush)  # a whole file takes time
         if self._chat.has_audio:
             self._answers.add(self._shape.audio_id, "".join(self._text))

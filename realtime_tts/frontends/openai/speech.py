@@ -55,7 +55,7 @@ _LENGTH_IN_FRONT = (Encoding.WAV, Encoding.FLAC)
 
 _OWN_FIELDS = {
     *("voice", "speaker", "response_format", "sample_rate", "stream_audio"),
-    *("frame_header", "word_timestamps", "on_new_context", "max_buffer_delay_ms"),
+    *("frame_header", "word_timestamps", "timestamps_as", "on_new_context", "max_buffer_delay_ms", "streaming_mode"),
     *("modalities", "input_sample_rate", "turn_detection"),
 }
 _SESSION_FIELDS = frozenset(SessionConfig.__struct_fields__) - _OWN_FIELDS
@@ -145,7 +145,9 @@ def parse_speech(
     whole = not streamed and not sse
     _check_text(asked.input, max_whole_chars if whole else max_chars)
     # The session's own format has no effect: this front end encodes all sentences as one.
-    configure = replace(to_configure(message), stream_audio=True)
+    # Only who asks for a stream is known to listen to it: most clients wait for the whole response, in any format.
+    live = asked.stream is True or sse
+    configure = replace(to_configure(message), stream_audio=True, live=live)
     return Speech(asked.input, configure, audio_format, whole, sse, tuple(ignored))
 
 

@@ -56,11 +56,13 @@ def test_the_schema_accepts_the_client_messages_that_the_server_accepts() -> Non
         {"type": "input.text", "text": "Hello."},
         {"type": "input.done", "text": "Hello."},
         {"type": "input.cancel", "playback_offset_ms": 20.5, "context_id": None},
+        {"type": "input.commit", "commit_id": "a", "context_id": None},
         {"type": "session.config", "voice": None, "speed": 1.2, "text_filters": ["markdown"]},
     ]
     invalid: list[dict[str, Any]] = [
         {"type": "input.text"},
         {"type": "session.config", "speed": "fast"},
+        {"type": "input.commit", "commit_id": 7},
         {"type": "playback.report"},
     ]
     for message in valid + invalid:
@@ -76,8 +78,9 @@ def test_the_schema_accepts_the_messages_of_the_server() -> None:
     harness.client({**STREAM, "word_timestamps": True, "pronunciations": {"SQL": "sequel"}})
     harness.text("Hello there. And more of it. 🎉\n")
     harness.complete(harness.submitted[0])
-    harness.client(DONE, {"type": "input.cancel"}, {"type": "nonsense"}, {"type": "session.close"})
+    commit = {"type": "input.commit", "commit_id": "a"}
+    harness.client(commit, DONE, {"type": "input.cancel"}, {"type": "nonsense"}, {"type": "session.close"})
     sent = [msgspec.json.decode(encode(each)) for each in harness.sent if isinstance(each, msgspec.Struct)]
-    assert len({message["type"] for message in sent}) >= 8
+    assert len({message["type"] for message in sent}) >= 9
     for message in sent:
         jsonschema.validate(message, schema_of(message["type"]))

@@ -11,10 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from realtime_tts.errors import InvalidConfig, InvalidMedia, InvalidMessage, MalformedMessage, MessageTooBig
+from realtime_tts.errors import (
+    InvalidConfig,
+    InvalidMedia,
+    InvalidMessage,
+    MalformedMessage,
+    MessageTooBig,
+    UnreadableConfig,
+)
 from realtime_tts.frontends.native.decode import decode
 from realtime_tts.frontends.native.messages import CLIENT_MESSAGES, SessionConfig
-from realtime_tts.session.inputs import Audio, Cancel, Configure, Image, PlaybackReport, SessionInput, Text
+from realtime_tts.session.inputs import Audio, Cancel, Commit, Configure, Image, PlaybackReport, SessionInput, Text
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -39,7 +46,7 @@ def test_any_text_frame_is_an_input_or_a_typed_error(frame: bytes) -> None:
 @given(st.sampled_from(list(CLIENT_MESSAGES)), st.dictionaries(fields, json_values, max_size=6))
 @settings(max_examples=50)
 def test_any_field_values_are_an_input_or_a_typed_error(kind: str, values: dict[str, object]) -> None:
-    with contextlib.suppress(InvalidMessage):
+    with contextlib.suppress(InvalidMessage, InvalidConfig):
         assert isinstance(decoded(json.dumps({**values, "type": kind})), SessionInput)
 
 
@@ -92,19 +99,85 @@ def test_malformed_and_invalid_messages_are_distinguished() -> None:
         '{"type":"input.text"}',
         '{"type":"input.text","text":7}',
         '{"type":"input.text","text":null}',
-        '{"type":"session.config","voice":7}',
-        '{"type":"session.config","stream_audio":"yes"}',
-        '{"type":"session.config","sample_rate":1e999}',
-        '{"type":"session.config","sample_rate":"24000"}',
+        '{"type":"input.commit","commit_id":7}',
         '{"type":"input.cancel","playback_offset_ms":-1}',
         '{"type":"input.cancel","playback_offset_ms":NaN}',
         '{"type":"playback.report","played_ms":1,"buffered_ms":-1}',
     ]
-    cases = [(MalformedMessage, each) for each in malformed] + [(InvalidMessage, each) for each in invalid]
-    for kind, frame in cases:
-        with pytest.raises(kind) as caught:
+    config: list[str | bytes] = [
+        '{"type":"session.config","voice":7}',
+        '{"type":"session.config","stream_audio":"yes"}',
+        '{"type":"session.config","sample_rate":1e999}',
+        '{"type":"session.config","sample_rate":"24000"}',
+    ]
+    cases: list[tuple[type[InvalidMessage], list[str | bytes]]] = [
+        (MalformedMessage, malformed),
+        (InvalidMessage, invalid),
+        (UnreadableConfig, config),
+    ]
+    for kind, frames in cases:
+        for frame in frames:
+            with pytest.raises(kind) as caught:
+                decoded(frame)
+            assert type(caught.value) is kind, frame[:60]
+
+
+def test_a_field_of_a_wrong_type_is_named() -> None:
+    cases = {
+        '{"type":"session.config","voice":7}': "voice",
+        '{"type":"input.text"}': "text",
+        '{"type":"input.text","text":7}': "text",
+        '{"type":"input.commit","commit_id":7}': "commit_id",
+        '{"type":"input.commit","commit_id":["a"]}': "commit_id",
+        '{"type":"input.commit","context_id":{}}': "context_id",
+        '{"type":7}': "type",
+        '{"type":"nope"}': "type",
+    }
+    for frame, field in cases.items():
+        with pytest.raises(InvalidMessage) as caught:
             decoded(frame)
-        assert type(caught.value) is kind, frame[:60]
+        assert caught.value.param == field, frame
+        assert caught.value.message.startswith(f"{field}: "), frame
+
+
+def test_a_commit_is_a_commit_and_its_id_can_be_sent_back() -> None:
+    assert decoded('{"type":"input.commit"}') == Commit()
+    assert decoded('{"type":"input.commit","commit_id":"a","context_id":"b"}') == Commit("a", "b")
+    assert decoded('{"type":"input.commit","commit_id":"\\ud800"}') == Commit("\ufffd")
+
+
+def test_a_streaming_mode_stands_for_other_fields_and_yields_to_them() -> None:
+    def mode(name: object, **fields: object) -> SessionInput:
+        return decoded(json.dumps({"type": "session.config", "streaming_mode": name, **fields}))
+
+    assert mode("sentence") == mode(None) == Configure()
+    assert mode("token_level") == Configure(stream_audio=True)
+    committed = Configure(stream_audio=True, split_granularity="none", max_buffer_delay_s=0.0)
+    assert mode("sentence_commit") == committed
+    by_clause = mode("sentence_commit", split_granularity="clause", stream_audio=False)
+    assert by_clause == Configure(stream_audio=False, split_granularity="clause", max_buffer_delay_s=0.0)
+    with pytest.raises(InvalidConfig, match="must be sentence, token_level, sentence_commit") as caught:
+        mode("word_level")
+    assert caught.value.param == "streaming_mode"
+
+
+def test_word_times_are_sent_with_the_audio_if_requested_or_if_the_config_is_one_of_vllm_omni() -> None:
+    def in_audio(**fields: object) -> object:
+        config = decoded(json.dumps({"type": "session.config", **fields}))
+        assert isinstance(config, Configure)
+        return config.timestamps_in_audio
+
+    assert in_audio(word_timestamps=True) is UNSET
+    assert in_audio(task_type="CustomVoice") is UNSET
+    assert in_audio(task_type="CustomVoice", word_timestamps=False) is UNSET
+    assert in_audio(task_type=None, word_timestamps=True) is UNSET
+    assert in_audio(task_type="CustomVoice", word_timestamps=True) is True
+    assert in_audio(task_type="CustomVoice", word_timestamps=True, timestamps_as="audio.timestamps") is False
+    assert in_audio(timestamps_as="audio.chunk") is True
+    assert in_audio(timestamps_as=None) is None
+    with pytest.raises(InvalidConfig) as caught:
+        in_audio(timestamps_as="audio")
+    assert caught.value.param == "timestamps_as"
 
 
 def test_an_invalid_time_is_rejected_with_its_field() -> None:

@@ -1,10 +1,13 @@
 """Chat completions, requested by OpenAI's client: answers as text and speech, and errors before the first token."""
 
+import asyncio
 import base64
 import io
 import json
 import wave
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -17,10 +20,11 @@ import soundfile
 from realtime_tts.audio.pcm import pcm_bytes
 from realtime_tts.engine.answers import AnswerEngine
 from realtime_tts.engine.models import tone
+from realtime_tts.engine.stage import Stage, StageInput, StageOutput
 from realtime_tts.errors import InvalidConfig
 from realtime_tts.server.app import Server, ServerOptions
 from tests.engine.thinking.answers import spoken
-from tests.fakes import slots, until
+from tests.fakes import slots, until, with_stage
 from tests.serving import answer_server, tone_server
 
 FRAME_SAMPLES = 1920
@@ -44,8 +48,8 @@ class Served:
 
     async def refused(self, **fields: object) -> dict[str, Any]:
         """The error of a request that is refused before any token."""
-        fields = {"messages": [{"role": "user", "content": "Hi"}], **fields}
-        status, body = await self.ask(**fields)
+        asked: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}], **fields}
+        status, body = await self.ask(**asked)
         assert status == 400, body
         assert set(body["error"]) == {"message", "type", "param", "code"}
         assert body["error"]["type"] == "invalid_request_error"
@@ -74,7 +78,7 @@ def png(width: int = 64, height: int = 48) -> str:
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
-SEEN = [
+SEEN: Any = [
     {"type": "text", "text": "What is this?"},
     {"type": "input_audio", "input_audio": {"data": wav(1.4), "format": "wav"}},
     {"type": "image_url", "image_url": {"url": png()}},
@@ -90,7 +94,7 @@ async def test_a_whole_answer_has_text_audio_and_usage(served: Served) -> None:
             model="tone",
             modalities=["text", "audio"],
             audio={"voice": "tone_high", "format": "pcm16"},
-            messages=[{"role": "user", "content": SEEN}],  # type: ignore[typeddict-item]
+            messages=[{"role": "user", "content": SEEN}],
         )
     (choice,) = answer.choices
     assert (choice.message.content, choice.finish_reason) == (ANSWER, "stop")
@@ -118,7 +122,7 @@ async def test_a_stream_has_the_same_text_and_audio_in_pieces(served: Served) ->
             audio={"voice": "tone_low", "format": "pcm16"},
             stream=True,
             stream_options={"include_usage": True},
-            messages=[{"role": "user", "content": SEEN}],  # type: ignore[typeddict-item]
+            messages=[{"role": "user", "content": SEEN}],
         )
         async for chunk in stream:
             usage = chunk.usage or usage
@@ -158,7 +162,7 @@ async def test_a_text_answer_is_the_default(served: Served) -> None:
 
 
 async def test_audio_alone_has_no_content(served: Served) -> None:
-    fields = {"modalities": ["audio"], "messages": [{"role": "user", "content": "Hi"}]}
+    fields: dict[str, Any] = {"modalities": ["audio"], "messages": [{"role": "user", "content": "Hi"}]}
     status, body = await served.ask(**fields)
     message = body["choices"][0]["message"]
     assert (status, message["content"], message["audio"]["transcript"]) == (200, None, "You said: Hi")
@@ -168,7 +172,11 @@ async def test_audio_alone_has_no_content(served: Served) -> None:
 
 async def test_every_format_of_a_whole_answer_can_be_decoded(served: Served) -> None:
     for name in ("wav", "flac", "mp3", "opus"):
-        fields = {"modalities": ["audio"], "audio": {"format": name}, "messages": [{"role": "user", "content": "Hi"}]}
+        fields: dict[str, Any] = {
+            "modalities": ["audio"],
+            "audio": {"format": name},
+            "messages": [{"role": "user", "content": "Hi"}],
+        }
         _status, body = await served.ask(**fields)
         data = base64.b64decode(body["choices"][0]["message"]["audio"]["data"])
         samples, _rate_hz = soundfile.read(io.BytesIO(data))
@@ -333,6 +341,68 @@ async def test_a_client_that_leaves_frees_its_answer() -> None:
             await response.content.readany()
         await served.idle()
         await until(lambda: slots(model) == 0)
+
+
+class ShortTalker:
+    """A Talker that reaches its limit of frames before the end of the text."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._frames: Counter[str] = Counter()
+
+    def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
+        outputs = self._stage.run(batch)
+        for row, output in zip(batch, outputs, strict=True):
+            self._frames[row.request.request_id] += len(output.values)
+        return [
+            replace(output, finished=True, truncated=True) if self._frames[row.request.request_id] >= 5 else output
+            for row, output in zip(batch, outputs, strict=True)
+        ]
+
+    def release(self, request_id: str) -> None:
+        self._stage.release(request_id)
+
+
+async def test_speech_that_is_cut_off_ends_with_the_reason_length() -> None:
+    model = tone.build(answers=True)
+    model = with_stage(model, "talker", ShortTalker(model.stages["talker"][0]))
+    async with answer_server(model) as (url, server, engine), aiohttp.ClientSession() as http:
+        served = Served(url, server, engine, http)
+        fields: dict[str, Any] = {"modalities": ["text", "audio"], "audio": {"format": "pcm16"}}
+        status, body = await served.ask(messages=[{"role": "user", "content": "Hello there?"}], **fields)
+        assert (status, body["choices"][0]["finish_reason"]) == (200, "length")
+        message = body["choices"][0]["message"]
+        assert message["content"] == "You said: Hello there?"
+        assert len(base64.b64decode(message["audio"]["data"])) == 5 * FRAME_SAMPLES * 2
+
+
+async def test_large_requests_that_are_received_at_once_are_limited(served: Served) -> None:
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"{"
+        await released.wait()
+        yield b'"messages": [{"role": "user", "content": "Hi"}]}'
+
+    released = asyncio.Event()
+    headers = {"Content-Type": "application/json"}
+    url = f"{served.url}/v1/chat/completions"
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+
+        async def ask() -> int:
+            async with http.post(url, data=slow(), headers=headers) as response:
+                return response.status
+
+        waiting = [asyncio.create_task(ask()) for _ in range(16)]
+        await until(lambda: served.server.chat.large_bodies == 16)
+        assert await ask() == 503
+        status, _body = await served.ask(messages=[{"role": "user", "content": "Hi"}])
+        assert status == 200  # small ones are not affected
+        released.set()
+        assert set(await asyncio.gather(*waiting)) == {200}
+
+
+async def test_speech_is_refused_by_name(served: Served) -> None:
+    status, body = await served.ask("/v1/audio/speech", input="Hi", voice="tone_low")
+    assert (status, body["error"]["code"], body["error"]["param"]) == (404, "model_not_found", "model")
 
 
 async def test_a_server_without_a_model_that_answers_has_no_such_resource() -> None:

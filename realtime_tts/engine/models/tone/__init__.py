@@ -72,9 +72,7 @@ PROFILES = {
 as vLLM-Omni has it (~69), the same with a vocoder that keeps state, and everything in CUDA graphs (~288)."""
 
 
-_ANSWER_FIELDS = frozenset(
-    {"instructions", "seed", "temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens"}
-)
+_ANSWER_FIELDS = frozenset({"seed", "temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens"})
 """The words of an answer are not in the request's text, so they have no position in it."""
 
 

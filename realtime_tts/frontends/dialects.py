@@ -1,0 +1,56 @@
+"""The dialects of the WebSocket protocol: our own, which vLLM-Omni's clients speak too, and SGLang-Omni's."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from realtime_tts.frontends.native.decode import Fields, audio_frame, read_message, to_input
+from realtime_tts.frontends.native.encode import NativeEncoder
+from realtime_tts.frontends.sglang.decode import to_inputs
+from realtime_tts.frontends.sglang.encode import SGLangEncoder
+from realtime_tts.session.events import SessionEvent
+from realtime_tts.session.frontend import Frame
+from realtime_tts.session.inputs import SessionInput
+
+
+class Dialect(Protocol):
+    """Decoder and encoder of one session."""
+
+    def decode(self, kind: str, fields: Fields) -> tuple[SessionInput, ...]:
+        """The inputs of one message.  Raises `InvalidMessage` or `InvalidConfig`."""
+        ...
+
+    def encode(self, event: SessionEvent) -> Iterable[Frame]: ...
+
+
+class NativeDialect(NativeEncoder):
+    def decode(self, kind: str, fields: Fields) -> tuple[SessionInput, ...]:
+        return (to_input(kind, fields),)
+
+
+class SGLangDialect(SGLangEncoder):
+    def decode(self, kind: str, fields: Fields) -> tuple[SessionInput, ...]:
+        return to_inputs(kind, fields)
+
+
+class ClientDialect:
+    """The dialect of one client: SGLang-Omni's if its first message is a config nested under `session`."""
+
+    def __init__(self, session_id: str, max_message_bytes: int) -> None:
+        self._session_id = session_id
+        self._max_message_bytes = max_message_bytes
+        self._dialect: Dialect = NativeDialect(session_id)
+        self._is_chosen = False
+
+    def decode(self, data: bytes, *, is_binary: bool) -> tuple[SessionInput, ...]:
+        """The inputs of one frame.  Raises a `RealtimeTTSError` for data that the dialect does not allow."""
+        if is_binary:
+            return (audio_frame(data, self._max_message_bytes),)
+        kind, fields = read_message(data, max_message_bytes=self._max_message_bytes)
+        if not self._is_chosen:
+            self._is_chosen = True
+            if kind == "session.config" and "session" in fields:
+                self._dialect = SGLangDialect(self._session_id)
+        return self._dialect.decode(kind, fields)
+
+    def encode(self, event: SessionEvent) -> Iterable[Frame]:
+        return self._dialect.encode(event)
