@@ -41,6 +41,7 @@ def test_samples_of_all_conversations_at_once_equal_the_reference(omni_model: Mo
     conversations.assert_nothing_is_left()
 
 
+@pytest.mark.slow
 def test_answers_that_arrive_while_others_speak_equal_the_reference(omni_model: Model) -> None:
     conversations = Conversations(omni_model)
     for number, name in enumerate((*NAMES, *NAMES)):
@@ -52,6 +53,7 @@ def test_answers_that_arrive_while_others_speak_equal_the_reference(omni_model: 
     conversations.assert_nothing_is_left()
 
 
+@pytest.mark.slow
 def test_a_cancel_at_any_moment_frees_everything_and_affects_no_other(omni_model: Model) -> None:
     for moment in range(0, 12, 3):
         conversations = Conversations(omni_model)

@@ -78,17 +78,21 @@ def check(parts: OmniParts, talker: Talker, names: tuple[str, ...], prefixes: Pr
     assert talker.free_slots == 5
 
 
-def test_answers_alone_and_together_equal_the_reference(omni_parts: OmniParts) -> None:
+def test_answers_together_equal_the_reference(omni_parts: OmniParts) -> None:
+    check(omni_parts, omni_parts.talker(), NAMES)
+
+
+@pytest.mark.slow
+def test_each_answer_alone_equals_the_reference(omni_parts: OmniParts) -> None:
     for name in NAMES:
         check(omni_parts, omni_parts.talker(), (name,))
-    check(omni_parts, omni_parts.talker(), NAMES)
 
 
 def test_captured_steps_equal_the_reference(omni_parts: OmniParts) -> None:
     check(omni_parts, omni_parts.talker(graphs=True), NAMES)
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1), chunk=st.integers(5, 64))
 def test_any_schedule_of_tokens_gives_the_same_codes(omni_parts: OmniParts, seed: int, chunk: int) -> None:
     """Bursts and gaps, the context before or with the first token, other answers in the batch, the end alone."""
@@ -189,7 +193,7 @@ def test_a_request_without_input_only_reserves_capacity(omni_parts: OmniParts) -
 
 
 def test_a_release_at_any_moment_frees_the_slot(omni_parts: OmniParts) -> None:
-    for runs in range(5):
+    for runs in (0, 2, 4):
         talker = omni_parts.talker(prefill_chunk=20)
         speaking = Speaking(omni_parts.stage(talker))
         for _ in range(runs):

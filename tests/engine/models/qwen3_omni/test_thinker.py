@@ -54,7 +54,7 @@ def test_more_requests_than_slots_wait_for_one(omni_parts: OmniParts) -> None:
     check(omni_parts, omni_parts.thinker(slots=2), NAMES)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     budgets=st.lists(st.none() | st.integers(1, 60), min_size=1, max_size=6),
     chunk=st.integers(3, 64),
