@@ -30,7 +30,8 @@ class GraphCache(Generic[Key]):
 
     All share a memory pool, so only the outputs of the last replay are valid.  The function must depend only on its
     bucket and on shapes, and must not wait for the device.  A capture runs it several times, so its inputs must change
-    no state in use.  Capture only while nothing else runs on the device: at loading.
+    no state in use.  The other
+    threads of the process may use the device meanwhile.
     """
 
     def __init__(self, function: Function, device: "torch.device") -> None:
@@ -70,7 +71,9 @@ class GraphCache(Generic[Key]):
         torch.cuda.current_stream(self._device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         first = next(iter(self._captured.values()), None)
-        with torch.cuda.graph(graph, pool=None if first is None else first.graph.pool()):
+        # Thread-local: a Thinker that is made again captures while the lanes of the speech engine run.
+        pool = None if first is None else first.graph.pool()
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
             outputs = self._function(key, *static)
         return _Captured(graph, static, outputs)
 

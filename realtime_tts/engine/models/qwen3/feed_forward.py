@@ -48,15 +48,22 @@ class ExpertsMethod(StrEnum):
     LOOP visits the experts that some row uses: on a CPU it reads only their weights.  In bf16 one published Talker
     layer takes 2.9 / 28 / 127 / 533 ms at 1 / 4 / 16 / 64 rows on two cores, `grouped_mm` 33 / 97 / 422 / 1367.
     GROUPED computes all in two launches, with the groups' offsets on the device: it does not wait for the device, so a
-    CUDA graph can capture it.
+    CUDA graph can capture it.  That holds for bfloat16 on GPUs from compute capability 9.0 on; for others torch reads
+    the offsets on the host, and loops itself (github.com/pytorch/pytorch, pulls 161407 and 162059).
     """
 
     LOOP = "loop"
     GROUPED = "grouped"
 
 
-def default_method(device: torch.device) -> ExpertsMethod:
-    return ExpertsMethod.GROUPED if device.type == "cuda" else ExpertsMethod.LOOP
+def default_method(device: torch.device, dtype: torch.dtype) -> ExpertsMethod:
+    """The method that is fastest there, and on a GPU that a CUDA graph can capture, if there is one."""
+    if device.type != "cuda" or dtype != torch.bfloat16:
+        return ExpertsMethod.LOOP
+    if not torch.cuda.is_available():
+        return ExpertsMethod.GROUPED  # nothing will run: the answer for a current GPU
+    major, _minor = torch.cuda.get_device_capability(device)
+    return ExpertsMethod.GROUPED if major >= 9 else ExpertsMethod.LOOP
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,4 +151,12 @@ def _load_experts(checkpoint: Checkpoint, prefix: str, hidden: int, config: Expe
     if config.shared_inner is not None:
         feed_forward = _load_dense(checkpoint, f"{prefix}shared_expert.", hidden, config.shared_inner, False)
         shared = SharedExpert(feed_forward, checkpoint.read(f"{prefix}shared_expert_gate.weight", (1, hidden)))
-    return Experts(router, gate_up, down, config.per_token, config.renormalised, shared, default_method(router.device))
+    return Experts(
+        router,
+        gate_up,
+        down,
+        config.per_token,
+        config.renormalised,
+        shared,
+        default_method(router.device, router.dtype),
+    )

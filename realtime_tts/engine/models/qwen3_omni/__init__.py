@@ -61,8 +61,9 @@ def build(
     "auto": what fits into the GPUs' memory, a few on a CPU), of `thinker_max_len` positions in the Thinker and
     `max_len` in the Talker.  Without `audio_input` or `image_input` that tower is not loaded.  `predictor_kv` says how
     the code predictor attends to the earlier codes of a frame: cache, recompute or auto (measured at loading).
-    `graphs` captures CUDA graphs (auto: on a GPU); on a CPU it selects the same code path without capture.  `threads`
-    is the number of CPU threads.  Raises ModelNotUsable.
+    `graphs` captures CUDA graphs (auto: in bfloat16 on a GPU of compute capability 9.0 or more, others cannot capture
+    the experts); on a CPU it selects the same code path without capture.  `threads` is the number of CPU threads.
+    Raises ModelNotUsable.
     """
     directory, name = find_directory(REPOSITORY, model_dir, progress)
     config = read_config(directory)

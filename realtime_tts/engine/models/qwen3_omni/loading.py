@@ -12,6 +12,7 @@ from realtime_tts.engine.models.qwen3.byte_pairs import BytePairs, load_byte_pai
 from realtime_tts.engine.models.qwen3.checkpoint import default_dtype
 from realtime_tts.engine.models.qwen3.codec.decoder import Code2Wav
 from realtime_tts.engine.models.qwen3.codec.stage import Code2WavStage
+from realtime_tts.engine.models.qwen3.feed_forward import ExpertsMethod, default_method
 from realtime_tts.engine.models.qwen3.lane_stream import LaneStream
 from realtime_tts.engine.models.qwen3.options import DTYPES, parse_device, require_at_least, require_one_of
 from realtime_tts.engine.models.qwen3.predictor import KVMode, fastest_kv_mode
@@ -105,19 +106,29 @@ def load_options(
     require_at_least("thinker_max_len", thinker_max_len, 64)
     if threads is not None:
         require_at_least("threads", threads, 1)
+    torch_dtype = default_dtype(speech_device) if dtype == "auto" else DTYPES[dtype]
     return LoadOptions(
         device=speech_device,
         thinker_device=own_device,
-        dtype=default_dtype(speech_device) if dtype == "auto" else DTYPES[dtype],
+        dtype=torch_dtype,
         slots=slots if isinstance(slots, int) else None,
         max_len=max_len,
         thinker_max_len=thinker_max_len,
         audio_input=audio_input,
         image_input=image_input,
         kv_mode=None if predictor_kv == "auto" else KVMode(predictor_kv),
-        graphs="cuda" in (speech_device.type, own_device.type) if graphs == "auto" else bool(graphs),
+        graphs=_graphs(graphs, {speech_device, own_device}, torch_dtype),
         threads=threads,
     )
+
+
+def _graphs(graphs: bool | str, devices: set[torch.device], dtype: torch.dtype) -> bool:
+    """Raises ModelNotUsable for GPUs on which the experts cannot be captured."""
+    gpus = [device for device in devices if device.type == "cuda"]
+    can_capture = all(default_method(gpu, dtype) is ExpertsMethod.GROUPED for gpu in gpus)
+    if graphs is True and not can_capture:
+        raise ModelNotUsable("graphs: the experts can be captured in bfloat16 from compute capability 9.0 on")
+    return bool(gpus) and can_capture if graphs == "auto" else bool(graphs)
 
 
 def check_directory(directory: Path, options: LoadOptions) -> OmniConfig:

@@ -53,6 +53,9 @@ def test_experts_equal_the_formula_for_any_number_of_rows_and_by_both_methods() 
                 assert torch.allclose(looped, grouped, atol=1e-5), case
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="depends on the GPU")
 def test_a_gpu_uses_the_method_that_a_cuda_graph_can_capture() -> None:
-    assert default_method(torch.device("cuda")) is ExpertsMethod.GROUPED
-    assert default_method(torch.device("cpu")) is ExpertsMethod.LOOP
+    cuda, cpu = torch.device("cuda"), torch.device("cpu")
+    assert default_method(cuda, torch.bfloat16) is ExpertsMethod.GROUPED
+    assert default_method(cuda, torch.float16) is ExpertsMethod.LOOP
+    assert default_method(cpu, torch.bfloat16) is ExpertsMethod.LOOP
