@@ -66,6 +66,31 @@ def test_a_cancel_at_any_moment_frees_everything_and_affects_no_other(omni_model
         conversations.assert_nothing_is_left()
 
 
+@pytest.mark.slow
+def test_many_mixed_answers_with_cancels_leave_nothing(omni_model: Model) -> None:
+    random = np.random.default_rng(0)
+    conversations = Conversations(omni_model)
+    whole = []
+    for number in range(60):
+        name = NAMES[random.integers(len(NAMES))]
+        request = ask(name, number, voice="ethan" if random.random() < 0.8 else None)
+        at_s = float(random.uniform(0, 20))
+        conversations.simulation.at(at_s, lambda request=request: conversations.ask(request))  # type: ignore[misc]
+        if random.random() < 0.4:
+            cancel = Cancel(request.request_id)
+            at_s += float(random.exponential(1.0))
+            conversations.simulation.at(at_s, lambda cancel=cancel: conversations.simulation.send(cancel))  # type: ignore[misc]
+        elif request.voice is not None:
+            whole.append((name, number))
+    conversations.run()
+    assert len(conversations.events) == 60
+    for request_id in conversations.events:
+        conversations.end(request_id)
+    for name, number in whole:
+        check(conversations, name, number)
+    conversations.assert_nothing_is_left()
+
+
 def test_an_answer_in_text_alone_uses_nothing_that_speaks(omni_model: Model) -> None:
     conversations = Conversations(omni_model)
     conversations.ask(ask("image", voice=None))
