@@ -32,13 +32,13 @@ class Worker:
     save: "Callable[[str, npt.NDArray[np.float32]], object]"
 
     def answer(self, prompts: list[list[int]], tokens: int, frames: int, wave: str) -> dict[str, Any]:
-        """Wall seconds of one call for all prompts, which have one length, and the samples of each.
+        """Wall and CPU seconds of one call for all prompts, which have one length, and the samples of each.
 
         Greedy: all answers have so many tokens that are spoken, and so many frames.  Writes the audio of the first to
         the file `wave`, unless that is empty.
         """
         ids = self.tensor(prompts)
-        started_s = time.perf_counter()
+        wall_s, cpu_s = time.perf_counter(), time.process_time()
         result = self.model.generate(
             input_ids=ids,
             attention_mask=ids * 0 + 1,
@@ -50,11 +50,11 @@ class Worker:
             talker_do_sample=False,
             talker_max_new_tokens=frames + 1,  # the last one is no frame
         )
-        wall_s = time.perf_counter() - started_s
+        wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
         waves = self.waves(result)
         if wave:
             self.save(wave, waves[0])
-        return {"wall_s": wall_s, "samples": [len(each) for each in waves]}
+        return {"wall_s": wall_s, "cpu_s": cpu_s, "samples": [len(each) for each in waves]}
 
 
 def serve(worker: Worker, requests: TextIO, answers: TextIO) -> None:

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -74,7 +75,13 @@ class Timing:
     first_s: float
     """Until the first audio, of the one that waited longest."""
     wall_s: float
+    cpu_s: float
     audio_s: float
+
+    @property
+    def cpu_rtf(self) -> float:
+        """CPU seconds per second of audio: less affected by other processes."""
+        return self.cpu_s / self.audio_s
 
     @property
     def throughput(self) -> float:
@@ -92,17 +99,17 @@ class Ours:
 
     async def answer(self, count: int, length: Length) -> tuple[Timing, npt.NDArray[np.float32]]:
         """The timing of so many answers, and the samples of the first."""
-        started_s = self._clock.now_s()
+        started_s, cpu_s = self._clock.now_s(), time.process_time()
         answers = [_Answer(self._clock) for _ in range(count)]
         for answer in answers:
             self._asked += 1
             self._engine.send(SubmitAnswer(_request(f"r{self._asked}", length)), answer.receive)
         for answer in answers:
             await answer.ended.wait()
-        wall_s = self._clock.now_s() - started_s
+        wall_s, cpu_s = self._clock.now_s() - started_s, time.process_time() - cpu_s
         firsts_s = [answer.first_s - started_s for answer in answers]
         samples = sum(len(part) for answer in answers for part in answer.parts)
-        timing = Timing(max(firsts_s), wall_s, samples / SAMPLE_RATE_HZ)
+        timing = Timing(max(firsts_s), wall_s, cpu_s, samples / SAMPLE_RATE_HZ)
         _check_samples(len(np.concatenate(answers[0].parts)), length)
         return timing, np.concatenate(answers[0].parts)
 
@@ -178,7 +185,8 @@ class Reference:
         answer = json.loads(self._line())
         for samples in answer["samples"]:
             _check_samples(samples + START_SILENCE_SAMPLES, length)
-        return Timing(answer["wall_s"], answer["wall_s"], sum(answer["samples"]) / SAMPLE_RATE_HZ)
+        wall_s = answer["wall_s"]
+        return Timing(wall_s, wall_s, answer["cpu_s"], sum(answer["samples"]) / SAMPLE_RATE_HZ)
 
     def _line(self) -> str:
         if line := self._answers.readline():
@@ -205,6 +213,7 @@ class Side:
     wall_s: float
     batch_first_s: float
     batch_throughput: float
+    batch_cpu_rtf: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +230,7 @@ class Timings:
             wall_s=statistics.median(each.wall_s for each in self.alone),
             batch_first_s=statistics.median(each.first_s for each in self.together),
             batch_throughput=statistics.median(each.throughput for each in self.together),
+            batch_cpu_rtf=statistics.median(each.cpu_rtf for each in self.together),
         )
 
 
@@ -245,6 +255,8 @@ def targets(ours: Side, theirs: Side | None) -> list[Target]:
         found.append(Target("first audio at c=1, times sooner", theirs.first_s / ours.first_s, TTFP_TARGET))
         ratio = ours.batch_throughput / theirs.batch_throughput
         found.append(Target(f"throughput at c={BATCH}, times higher", ratio, THROUGHPUT_TARGET))
+        ratio = theirs.batch_cpu_rtf / ours.batch_cpu_rtf
+        found.append(Target(f"CPU at c={BATCH}, times less", ratio, THROUGHPUT_TARGET))
     return found
 
 
@@ -308,6 +320,7 @@ def result_of(described: dict[str, str], sides: dict[str, Side], parity: float |
             one.wall_s * 1000,
             one.batch_first_s * 1000,
             one.batch_throughput,
+            one.batch_cpu_rtf,
         )
         for name, one in sides.items()
     )
