@@ -331,6 +331,7 @@ def result_of(described: dict[str, str], sides: dict[str, Side], parity: float |
         "whole, ms",
         f"c={BATCH}, first, ms",
         f"c={BATCH}, s/s",
+        f"c={BATCH}, CPU, s/s",
     )
     listed = tuple((one.name, one.value, one.at_least, "met" if one.met else "MISSED") for one in met)
     return Result(
