@@ -50,7 +50,12 @@ class AnswerEngine:
         self._speech = speech
         self._clock = clock
         self._table = AnswerTable(
-            chat, speech.info, max_wait_s=config.max_wait_s, max_requests=config.max_requests, observer=observer
+            chat,
+            speech.info,
+            max_wait_s=config.max_wait_s,
+            queue_s=config.queue_s,
+            max_requests=config.max_requests,
+            observer=observer,
         )
         self._sinks: dict[str, EventSink] = {}
         self._events: deque[EngineEvent] = deque()

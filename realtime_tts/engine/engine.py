@@ -128,8 +128,6 @@ class Engine:
             self._events.append(RequestFinished(request.request_id, FinishReason.ERROR, error=refusal))
         else:
             self._table.add(request)
-            if request.awaits_text:
-                self._events.append(RequestAccepted(request.request_id))
 
     def _extend(self, more: Extend, at_s: float) -> None:
         if state := self._table.requests.get(more.request_id):
@@ -169,6 +167,7 @@ class Engine:
         self._table.admit_waiting()
         for state, error in self._table.overdue():
             self._end(state, FinishReason.ERROR, error)
+        self._events += map(RequestAccepted, self._table.take_accepted())
         events, self._events = self._events, []
         if events:
             self._emit(events)  # before deciding: audio that is made waits for nothing

@@ -48,6 +48,7 @@ class RequestTable:
         """Ended, with audio that has not yet been sent: it still counts as their listeners' lead."""
         self._history: deque[tuple[float, int]] = deque([(clock.now_s(), 0)])
         self._sequence = 0
+        self._accepted: list[str] = []
         self._admission.estimate(self.load())
 
     @property
@@ -124,6 +125,8 @@ class RequestTable:
             stream.playout_end_s = now_s + resume.lead_s
         stream.requests.append(state)
         self.requests[request.request_id] = state
+        if request.awaits_text and request.live:
+            self._accepted.append(request.request_id)
         if needs_admission:
             self.queue.add(state, now_s)
             self.admit_waiting()
@@ -160,7 +163,18 @@ class RequestTable:
         for state in utterance.requests:
             self._admit(state)
 
+    def take_accepted(self) -> list[str]:
+        """Requests that await their text, and were accepted since the last call.
+
+        A live one is when it is submitted: it may wait, and is not refused any more.  One that is not live is when it
+        is admitted, since it may be queued for too long.
+        """
+        accepted, self._accepted = self._accepted, []
+        return [request_id for request_id in accepted if request_id in self.requests]
+
     def _admit(self, state: RequestState) -> None:
+        if state.request.awaits_text and not state.request.live:
+            self._accepted.append(state.request_id)
         state.admitted = True
         state.stream.utterance_index = state.request.utterance_index
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import secrets
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -26,7 +25,8 @@ from realtime_tts.frontends.native.websocket import (
 from realtime_tts.frontends.openai.api import HttpApi, HttpLimits
 from realtime_tts.frontends.openai.chat import ChatApi
 from realtime_tts.frontends.openai.chat_request import FetchesUrl
-from realtime_tts.server.access import CALLER, METRICS_PATH, AccessRules
+from realtime_tts.server import api_docs
+from realtime_tts.server.access import CALLER, METRICS_PATH, AccessRules, request_id
 from realtime_tts.server.connection_limits import ConnectionGuard, ConnectionLimits, listen
 from realtime_tts.server.middleware.auth import auth_middleware
 from realtime_tts.server.middleware.body_size import body_size_middleware
@@ -79,8 +79,6 @@ class ServerOptions:
     http: HttpLimits = field(default_factory=HttpLimits)
     voices: VoiceStore | None = None
     """Where uploaded voices are kept."""
-    voice_aliases: Mapping[str, str] = field(default_factory=dict)
-    """Other names of voices, over HTTP, such as OpenAI's."""
     metrics_text: Callable[[], bytes] | None = None
     """Prometheus text for GET /metrics."""
     on_refused: Callable[[str], None] = _ignore
@@ -118,7 +116,6 @@ class Server:
             self.sessions.open,
             self._options.http,
             store=self._options.voices,
-            aliases=self._options.voice_aliases,
         )
         self.chat = ChatApi(self.engines, self.sessions.open, clock, fetch_url=self._options.fetch_media)
         self.app = self._application(clock)
@@ -148,6 +145,7 @@ class Server:
                 web.get("/v1/demo", self._demo),
                 *self._http.routes(),
                 *self.chat.routes(),
+                *api_docs.routes(),
             ]
         )
         add_page_routes(app)
@@ -172,7 +170,7 @@ class Server:
     # -- Handlers ------------------------------------------------------------------------------------------------------
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        session_id = secrets.token_hex(8)
+        session_id = request_id(request)
         # Far above the session's own limit, so that the session can respond to most messages that are too big.
         max_message_bytes = self._limits.session.max_message_bytes
         websocket = ExplainedWebSocket(request, session_id, 8 * max_message_bytes)
@@ -276,6 +274,7 @@ async def listening(server: Server, host: str, port: int, *, tls: ssl.SSLContext
             listener.close()
         await server.sessions.stop()
         await runner.cleanup()
+        server.connections.stop()
 
 
 async def _listen(

@@ -195,6 +195,7 @@ class AnswerTurn(Utterance):
             sampling=Sampling(seed=settings.sampling.seed),
             utterance_index=self.index,
             streamed=settings.stream_audio,
+            live=settings.live,
             initial_codec_chunk_frames=settings.initial_codec_chunk_frames,
         )
         self.complete = True

@@ -86,6 +86,24 @@ def test_a_refused_request_is_not_accepted() -> None:
     assert len(ends_of(events, "two")) == 1
 
 
+def test_a_request_that_is_not_live_is_accepted_when_it_is_admitted() -> None:
+    clock = VirtualClock()
+    costs = tone.ToneCosts(a0_s=0.030, b0_s=0.040)  # one listener
+    model = tone.build(costs=costs, wait_s=lambda _seconds: None)
+    engine, events = make_engine(model, config=EngineConfig(max_wait_s=0.0), clock=clock)
+    engine.handle(Submit(dataclasses.replace(EARLY, request_id="live", stream_id="live")))
+    engine.step()
+    engine.handle(Submit(dataclasses.replace(EARLY, live=False)))
+    engine.step()
+    assert RequestAccepted("live") in events
+    assert RequestAccepted("r") not in events
+    engine.handle(Cancel("live"))
+    for _ in range(20):  # one that is not live is admitted after a while without live listeners
+        clock.advance(1.0)
+        engine.step()
+    assert RequestAccepted("r") in events
+
+
 def test_a_cancel_before_the_first_token_frees_the_request() -> None:
     model = tone.build()
     engine, events = make_engine(model)

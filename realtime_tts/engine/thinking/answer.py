@@ -107,6 +107,7 @@ class Answer:
                 voice=self.request.voice,
                 utterance_index=request.utterance_index,
                 streamed=request.streamed,
+                live=request.live,
                 initial_codec_chunk_frames=request.initial_codec_chunk_frames,
                 sampling=request.sampling,
                 # With rows to come the context is not complete: the speech model then waits for it.

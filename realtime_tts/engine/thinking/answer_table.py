@@ -58,13 +58,15 @@ class AnswerTable:
         info: ModelInfo,
         *,
         max_wait_s: float | None,
+        queue_s: float = 0.0,
         max_requests: int,
         observer: AnswerObserver | None = None,
     ) -> None:
-        """`max_wait_s`, `max_requests`: as in `EngineConfig`."""
+        """`max_wait_s`, `queue_s`, `max_requests`: as in `EngineConfig`."""
         self._chat = chat
         self._info = info
         self._max_wait_s = max_wait_s
+        self._queue_s = queue_s
         self._max_requests = max_requests
         self._observer = observer or NoAnswerObserver()
         self._answers: dict[str, Answer] = {}
@@ -159,7 +161,8 @@ class AnswerTable:
         wait_s = queued * self._text_s / status.capacity
         if positions > status.positions:  # memory becomes free as answers end
             wait_s = max(wait_s, self._text_s / max(1, len(open_answers)))
-        if self._max_wait_s is None or wait_s <= self._max_wait_s:
+        limit_s = self._max_wait_s if answer.request.live else max(self._max_wait_s or 0.0, self._queue_s)
+        if self._max_wait_s is None or limit_s is None or wait_s <= limit_s:
             return None
         return Overloaded(
             f"the Thinker is at its capacity of {status.capacity} answers: the expected wait is {wait_s:.1f} s",

@@ -44,6 +44,7 @@ class AnswerSimulation:
             chat,
             self._speech.info,
             max_wait_s=config.max_wait_s,
+            queue_s=config.queue_s,
             max_requests=config.max_requests,
             observer=observer,
         )

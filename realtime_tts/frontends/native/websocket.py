@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from aiohttp import WSMsgType, web
+from aiohttp.abc import AbstractStreamWriter
 
-from realtime_tts.errors import InvalidMessage, MalformedMessage, MessageTooBig, RealtimeTTSError
+from realtime_tts.errors import InvalidMessage, InvalidRequest, MalformedMessage, MessageTooBig, RealtimeTTSError
 from realtime_tts.frontends.dialects import ClientDialect
 from realtime_tts.frontends.native.encode import error_message
 from realtime_tts.frontends.native.messages import PROTOCOL, encode
@@ -53,6 +54,12 @@ class ExplainedWebSocket(web.WebSocketResponse):
         )
         self._request_of = request
         self._session_id = session_id
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
+        try:
+            return await super().prepare(request)
+        except ValueError:  # a key that is not ASCII: aiohttp expects `binascii.Error` alone
+            raise InvalidRequest("Sec-WebSocket-Key is not base64") from None
 
     async def close(self, *, code: int = 1000, message: bytes = b"", drain: bool = True) -> bool:
         if code in UNREADABLE and not message and not self.closed:

@@ -163,7 +163,7 @@ class ChatFrontEnd:
         self._ignored = chat.ignored
         self._inputs: Iterator[Iterable[SessionInput]] = iter(
             (
-                (Configure(stream_audio=True, modalities=chat.modalities, voice=chat.voice),),
+                (Configure(stream_audio=True, live=chat.stream, modalities=chat.modalities, voice=chat.voice),),
                 (Conversation(chat.turns, chat.sampling), Close()),
             )
         )

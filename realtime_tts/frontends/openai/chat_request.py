@@ -69,7 +69,7 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
 
     model: str | None = None
     messages: list[Message]
-    modalities: tuple[str, ...] = ("text",)
+    modalities: list[str] | None = None
     audio: AudioChoice = AudioChoice()
     voice: str | None = None
     """vLLM-Omni's name of `audio.voice`; so is `speaker`."""
@@ -86,8 +86,8 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     seed: int | None = None
     stop: str | list[str] | None = None
     n: int = 1
-    tools: tuple[Fields, ...] = ()
-    functions: tuple[Fields, ...] = ()
+    tools: list[Fields] | None = None
+    functions: list[Fields] | None = None
     response_format: ResponseFormat = ResponseFormat()
     logprobs: bool = False
 
@@ -150,11 +150,11 @@ def _refuse_unsupported(request: ChatRequest) -> None:
 
 def chat_of(request: ChatRequest, ignored: tuple[str, ...], turns: tuple[Turn, ...], info: ModelInfo) -> Chat:
     """Raises an `InvalidConfig` or `UnsupportedFormat`."""
-    modalities = tuple(dict.fromkeys(request.modalities))
+    modalities = tuple(dict.fromkeys(("text",) if request.modalities is None else request.modalities))
     if not modalities or not set(modalities) <= {"text", "audio"}:
         raise InvalidConfig("must be text, audio or both", param="modalities")
     shape = request.stream_shape or "openai"
-    name, audio_format = _format(request, shape, info)
+    name, audio_format = _format(request, shape, info, has_audio="audio" in modalities)
     return Chat(
         turns=turns,
         sampling=_sampling(request),
@@ -169,11 +169,11 @@ def chat_of(request: ChatRequest, ignored: tuple[str, ...], turns: tuple[Turn, .
     )
 
 
-def _format(request: ChatRequest, shape: Shape, info: ModelInfo) -> tuple[str, AudioFormat]:
+def _format(request: ChatRequest, shape: Shape, info: ModelInfo, *, has_audio: bool) -> tuple[str, AudioFormat]:
     default = "pcm16" if request.stream and shape == "openai" else "wav"
     name = request.audio.format or default
     streamed = ("pcm16", "pcm") if shape == "openai" else ("pcm16", "pcm", "wav")
-    if request.stream and "audio" in request.modalities and name not in streamed:
+    if request.stream and has_audio and name not in streamed:
         raise UnsupportedFormat(f"must be pcm16 in a stream, got {printable(name[:40])!r}", param="audio.format")
     ours = AUDIO_NAMES.get(name, name)
     try:

@@ -35,6 +35,7 @@ from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts,
 from realtime_tts.engine.stage import Model, Stage, StageSpec
 from realtime_tts.engine.thinking import tone as tone_thinking
 from realtime_tts.engine.thinking.thinker import Answering
+from realtime_tts.engine.voice_names import OPENAI_VOICES, QWEN3_TTS_VOICES
 from realtime_tts.errors import ModelNotUsable
 
 __all__ = [
@@ -60,6 +61,8 @@ __all__ = [
 ]
 
 VOICES = (Voice("tone_low", "en-US"), Voice("tone_high", "en-US"))
+_HIGH = {"alloy", "coral", "marin", "nova", "sage", "shimmer", "vivian", "serena", "ono_anna", "sohee"}
+VOICE_ALIASES = {name: "tone_high" if name in _HIGH else "tone_low" for name in (*OPENAI_VOICES, *QWEN3_TTS_VOICES)}
 
 PROFILES = {
     "free": (ToneCosts(), 64),
@@ -88,6 +91,7 @@ def info(*, reads_ahead: bool = False, thinker: bool = False, answers: bool = Fa
         samples_per_frame=SAMPLES_PER_FRAME,
         voices=VOICES,
         default_voice=VOICES[0].name,
+        voice_aliases=VOICE_ALIASES,
         fields=_ANSWER_FIELDS if answers else frozenset({"speed"} if thinker else {"speed", "word_timestamps"}),
         reads_ahead=reads_ahead,
         answers=answers,
