@@ -42,6 +42,8 @@ from realtime_tts.engine.thinking.thinker import Answering
 from realtime_tts.errors import ModelNotUsable
 
 META = torch.device("meta")
+MIN_TORCH = (2, 10)
+"""The first with `torch.nn.functional.grouped_mm`."""
 CHUNK_SIZES = (2, 4, 8, 16, 25)
 CPU_SLOTS, MAX_SLOTS = 4, 64
 """A CPU run checks correctness; a published table has 64 conversations."""
@@ -93,6 +95,7 @@ def load_options(
     threads: int | None,
 ) -> LoadOptions:
     """Validates the options.  Raises ModelNotUsable, which names the invalid one."""
+    _check_torch(torch.__version__)
     speech_device = parse_device(device)
     own_device = speech_device if thinker_device is None else parse_device(thinker_device)
     require_one_of("dtype", dtype, ("auto", *DTYPES))
@@ -120,6 +123,12 @@ def load_options(
         graphs=_graphs(graphs, {speech_device, own_device}, torch_dtype),
         threads=threads,
     )
+
+
+def _check_torch(version: str) -> None:
+    """Raises ModelNotUsable for a torch without `grouped_mm`."""
+    if tuple(map(int, version.split(".")[:2])) < MIN_TORCH:
+        raise ModelNotUsable(f"qwen3_omni needs torch {MIN_TORCH[0]}.{MIN_TORCH[1]} or newer, this is {version}")
 
 
 def _graphs(graphs: bool | str, devices: set[torch.device], dtype: torch.dtype) -> bool:

@@ -54,8 +54,9 @@ def test_experts_equal_the_formula_for_any_number_of_rows_and_by_both_methods() 
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="depends on the GPU")
-def test_a_gpu_uses_the_method_that_a_cuda_graph_can_capture() -> None:
+def test_the_method_is_the_fastest_and_on_a_gpu_one_that_a_cuda_graph_can_capture() -> None:
     cuda, cpu = torch.device("cuda"), torch.device("cpu")
     assert default_method(cuda, torch.bfloat16) is ExpertsMethod.GROUPED
     assert default_method(cuda, torch.float16) is ExpertsMethod.LOOP
     assert default_method(cpu, torch.bfloat16) is ExpertsMethod.LOOP
+    assert default_method(cpu, torch.float32) is ExpertsMethod.GROUPED

@@ -14,6 +14,7 @@ from realtime_tts.engine.models.qwen3_omni import MODEL
 from realtime_tts.engine.models.qwen3_omni.config import GenerationConfig, read_config
 from realtime_tts.engine.models.qwen3_omni.loading import (
     LoadOptions,
+    _check_torch,
     check_directory,
     load_options,
     memory_of,
@@ -44,6 +45,14 @@ def test_invalid_options_are_named() -> None:
     ):
         with pytest.raises(ModelNotUsable, match=message):
             options_of(**options)
+
+
+def test_an_older_torch_is_refused() -> None:
+    for version in ("2.10.0+cpu", "2.13.0", "3.0.0a0"):
+        _check_torch(version)
+    for version in ("2.9.1+cu126", "1.13.1"):
+        with pytest.raises(ModelNotUsable, match=r"torch 2\.10 or newer"):
+            _check_torch(version)
 
 
 def test_defaults_follow_the_device() -> None:
