@@ -100,7 +100,7 @@ class Checkpoint:
         self._files.clear()
         wrong = []
         if self._missing:
-            wrong.append(f"has no tensors {_listed(self._missing)}")
+            wrong.append(f"has no tensor{'s' * (len(self._missing) > 1)} {_listed(self._missing)}")
         if self._file_of:
             wrong.append(f"has tensors that this model does not use: {_listed(self._file_of)}")
         if kind is None and wrong:
