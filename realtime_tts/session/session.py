@@ -162,13 +162,18 @@ class Session:
         """Events that wait to be sent."""
         return len(self._outbox)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Memory of these events, estimated; without audio, which the engine limits."""
+        return self._outbox.waiting_bytes
+
     def drop_unsent(self) -> None:
         """Discards the waiting events, so that a client that does not read receives the error at once."""
         self._outbox.clear()
 
-    @property
-    def next_is_audio(self) -> bool:
-        return self._outbox.next_is_audio
+    def next_audio(self) -> AudioChunk | None:
+        """The next event, if it is audio."""
+        return self._outbox.next_audio()
 
     def next(self) -> SessionEvent | None:
         """The next event to send; from here on it counts as sent."""
@@ -579,7 +584,7 @@ class Session:
             yield from self._finish(context, now_s)
         else:
             context.buffered_s = None
-            yield from self._queue_warnings(context.writing.flush(now_s))
+            yield from self._queue_warnings(context.writing.flush_finished(now_s))
 
     def expire(self, reason: str, deadline_s: float) -> list[Command]:
         """Ends the session: warns the client, finishes the open utterances, then closes.

@@ -185,6 +185,34 @@ async def test_after_a_failure_of_the_thinker_the_speech_engine_continues() -> N
         assert events[-1].reason is FinishReason.COMPLETE  # type: ignore[union-attr]
 
 
+async def test_a_thinker_that_is_stuck_ends_its_answers_and_continues_later() -> None:
+    released = threading.Event()
+    model = tone.build(answers=True)
+    assert model.answering is not None
+    speech, clock = EngineThread(model, MonotonicClock()), MonotonicClock()
+    thinker = thinking.ToneThinker(thinking.ThinkerCosts(base_s=0.001), lambda _seconds: assert_released(released))
+    worker = ThinkerWorker(lambda: thinker, clock, model.info.frame_s, step_timeout_s=0.02)
+    engine = AnswerEngine(worker, speech, thinking.ToneChat(), clock, watch_s=0.01)
+    speech.start()
+    await engine.start()
+    events: list[EngineEvent] = []
+    engine.send(SubmitAnswer(ask("r", "Hello", voice=None)), events.append)
+    await until(lambda: bool(events))
+    assert isinstance(events[0], RequestFinished)
+    assert isinstance(events[0].error, EngineUnavailable)
+    assert engine.status().reason == "the Thinker is stuck"
+    released.set()
+    await until(lambda: engine.status().ready and not thinker.rows)
+    engine.send(SubmitAnswer(ask("next", "Hello", voice=None)), events.append)
+    await until(lambda: events[-1] == RequestFinished("next", FinishReason.COMPLETE))
+    await engine.stop()
+    await speech.stop()
+
+
+def assert_released(released: threading.Event) -> None:
+    assert released.wait(20)
+
+
 async def test_a_stop_ends_every_answer() -> None:
     subject = Running()
     subject.speech.start()

@@ -128,6 +128,9 @@ def test_frames_are_expected_no_faster_than_tokens_arrive() -> None:
     assert engine._table.load().frame_interval_s == pytest.approx(0.01)
     tokens_every(engine, clock, 0.06, "r")
     assert engine._table.load().frame_interval_s == pytest.approx(0.06)
+    engine.handle(Submit(dataclasses.replace(EARLY, request_id="other", stream_id="other")))
+    assert engine._table.load().frame_interval_s == pytest.approx(0.068)  # its prompt is read in between
+    engine.handle(Cancel("other"))
     engine.handle(Extend("r", "", True))
     assert engine._table.load().frame_interval_s == pytest.approx(0.01)
 

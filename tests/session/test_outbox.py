@@ -14,13 +14,14 @@ def test_a_sentence_is_tracked_from_its_start_to_its_end() -> None:
     assert outbox.unsent_samples > 0
     started = outbox.next()
     assert isinstance(started, SentenceStarted)
-    assert outbox.next_is_audio
-    chunk = outbox.next()
+    chunk = outbox.next_audio()
     assert isinstance(chunk, AudioChunk)
     state = outbox.sentence_of(chunk)
     assert state is not None
     assert state.start_sent
     assert not state.done_sent
+    while outbox.next_audio() is not None:
+        pass
     while not isinstance(done := outbox.next(), SentenceDone):
         assert done is not None
     assert outbox.sentence_of(done) is state
@@ -43,3 +44,23 @@ def test_only_waiting_events_of_the_given_utterances_are_withdrawn() -> None:
     started = harness.session._outbox.next()
     assert isinstance(started, SentenceStarted)
     assert started.utterance_index == 1
+
+
+def test_the_memory_of_waiting_events_is_estimated_without_audio() -> None:
+    harness = configured()
+    harness.client_reads = False
+    session = harness.session
+    empty = session.waiting_bytes
+    harness.client({"type": "session.config", "pronunciations": {"SQL": "sequel" * 10}})
+    one = session.waiting_bytes - empty
+    assert one > 60
+    harness.client({"type": "session.config", "x" * 200: 1, "pronunciations": {"SQL": "sequel" * 10}})
+    assert session.waiting_bytes - empty - one > one, "names that are sent back count"
+    while session.next() is not None:
+        pass
+    assert session.waiting_bytes == 0
+    harness.text("Hello there. " * 20)
+    harness.client({"type": "input.cancel"})
+    assert session.waiting_bytes > 260
+    session.drop_unsent()
+    assert session.waiting_bytes == 0

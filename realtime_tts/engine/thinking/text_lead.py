@@ -18,7 +18,7 @@ class Underrun:
 
 
 class TextLead:
-    """How far the tokens of one answer are ahead of its listener, and whom an underrun is due to."""
+    """How far the tokens of one answer are ahead of its listener, and which engine an underrun is due to."""
 
     def __init__(self, frame_s: float) -> None:
         self._frame_s = frame_s

@@ -19,6 +19,9 @@ FIRST_RESTART_S = 0.1
 LONGEST_RESTART_S = 30.0
 """The pause before a new Thinker is made is doubled after each one, until one has run for the longest pause."""
 
+STEP_TIMEOUT_S = 30.0
+STUCK = ThinkerStatus(ready=False, reason="the Thinker is stuck")
+
 WrittenSink = Callable[[Sequence[Written]], None]
 
 
@@ -33,9 +36,10 @@ class ThinkerWorker:
         *,
         first_restart_s: float = FIRST_RESTART_S,
         longest_restart_s: float = LONGEST_RESTART_S,
+        step_timeout_s: float = STEP_TIMEOUT_S,
     ) -> None:
         """`make_thinker` is called on the worker's thread, and again after a failure and a pause; `frame_s` is the
-        playing time of a codec frame."""
+        playing time of a codec frame.  A step that takes longer than `step_timeout_s` is stuck."""
         self.bounded = True
         """Whether a step must stay within a frame's playing time; the answer engine sets it."""
         self._make_thinker = make_thinker
@@ -43,6 +47,9 @@ class ThinkerWorker:
         self._frame_s = frame_s
         self._first_restart_s = first_restart_s
         self._longest_restart_s = longest_restart_s
+        self._step_timeout_s = step_timeout_s
+        self._step_began_s: float | None = None
+        """While a step runs."""
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._commands: deque[ThinkerRequest | str] = deque()
@@ -82,7 +89,13 @@ class ThinkerWorker:
         self._wake.set()
 
     def status(self) -> ThinkerStatus:
-        return self._status
+        return STUCK if self.is_stuck else self._status
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a step has not returned in time.  The worker continues once it returns."""
+        began_s = self._step_began_s
+        return began_s is not None and self._clock.now_s() - began_s > self._step_timeout_s
 
     # -- The worker's thread -------------------------------------------------------------------------------------------
 
@@ -129,13 +142,15 @@ class ThinkerWorker:
                 else:
                     loop.cancel(command)
             if loop.busy:
-                began_s = self._clock.now_s()
+                began_s = self._step_began_s = self._clock.now_s()
                 written = loop.step(bounded=self.bounded)
+                self._step_began_s = None
                 loop.observe(self._clock.now_s() - began_s)
                 self._status = loop.status()
                 self._deliver(written)
 
     def _end_all(self, loop: ThinkerLoop) -> None:
+        self._step_began_s = None
         stopping = self._stopping.is_set()
         reason = "the server is stopping" if stopping else "the Thinker has failed and is being replaced"
         self._status = ThinkerStatus(ready=False, reason=reason)

@@ -171,7 +171,7 @@ class ChatFrontEnd:
         self._accepted.set()
         self._text: list[str] = []
         self._text_end: TextEnd | None = None
-        self._is_cut_off = False
+        self._is_truncated = False
         self._failure: RealtimeTTSError | None = None
         self._done: UtteranceDone | None = None
         self._response: web.StreamResponse | None = None
@@ -200,7 +200,7 @@ class ChatFrontEnd:
                 self._ignored += ignored
                 self._accepted.set()
             case SentenceFailed(error=SynthesisTruncated()):
-                self._is_cut_off = True  # the speech model has reached its limit: all that it made was sent
+                self._is_truncated = True  # the speech model has reached its limit: all that it made was sent
             case SentenceFailed(error=error) | Failed(error=error):
                 self._failure = error
                 raise ConnectionAbortedError(error.message)
@@ -225,9 +225,6 @@ class ChatFrontEnd:
             response = await self._prepare()
             await response.write(frame.data)
 
-    is_flushed = False
-    """Not known."""
-
     async def close(self, code: int, reason: str) -> None:
         pass  # the response ends in `finish`
 
@@ -247,7 +244,7 @@ class ChatFrontEnd:
         done, end = self._done, self._text_end
         if done is None or end is None or end is TextEnd.ERROR:
             raise SynthesisTruncated("the answer has not reached its end")
-        if self._is_cut_off:
+        if self._is_truncated:
             end = TextEnd.LENGTH
         packets = await asyncio.to_thread(self._encoder.flush)  # a whole file takes time
         if self._chat.has_audio:

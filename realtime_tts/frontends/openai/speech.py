@@ -265,9 +265,6 @@ class SpokenFile:
                 piece = _sse({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()})
             yield Frame(piece, is_binary=True, audio_s=audio_s if at == last else 0.0)
 
-    is_flushed = False
-    """Not known."""
-
     async def close(self, code: int, reason: str) -> None:
         pass  # the file ends later, with the encoder's rest
 

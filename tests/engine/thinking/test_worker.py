@@ -19,7 +19,7 @@ from tests.fakes import until
 
 
 class FailingThinker(tone.ToneThinker):
-    """Raises in the step in which a test tells it to."""
+    """Raises in the step that a test chooses."""
 
     def __init__(self) -> None:
         super().__init__(tone.ThinkerCosts(), lambda _seconds: None)
