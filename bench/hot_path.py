@@ -85,11 +85,7 @@ class _NullClient(NativeFrontEnd):
         await self._closed
         return None
 
-    @property
-    def is_flushed(self) -> bool:
-        return True
-
-    async def send(self, frame: Frame) -> None:
+    def send(self, frame: Frame) -> None:
         if frame.is_binary:
             self.frames += 1
             if self.frames == PACKETS:

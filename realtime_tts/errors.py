@@ -167,6 +167,12 @@ class ExpectationFailed(InvalidRequest):
     http_status = 417
 
 
+class UnsupportedWebSocketVersion(InvalidRequest):
+    """A handshake of another version than 13 (RFC 6455, 4.2.2)."""
+
+    http_status = 426
+
+
 class NotFound(RealtimeTTSError):
     """No resource has this URL."""
 

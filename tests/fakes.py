@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import json
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from realtime_tts.audio.pcm import pcm_bytes
@@ -180,7 +180,6 @@ class FakeClient:
         self.reads = asyncio.Event()
         """Cleared while the client does not read: writes then wait."""
         self.reads.set()
-        self.is_flushed = False
         self.aborted = False
         self.receiving = 0
         """Calls of `receive` that are waiting."""
@@ -218,8 +217,8 @@ class FakeClient:
     def encode(self, event: SessionEvent) -> Iterable[Frame]:
         return self._encoder.encode(event)
 
-    async def send(self, frame: Frame) -> None:
-        await self._write(frame.data if frame.is_binary else frame.data.decode())
+    def send(self, frame: Frame) -> Coroutine[Any, Any, None] | None:
+        return self._write(frame.data if frame.is_binary else frame.data.decode())
 
     async def close(self, code: int, reason: str) -> None:
         await self._write((code, reason))

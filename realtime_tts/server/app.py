@@ -16,13 +16,7 @@ from realtime_tts.engine.config import EngineConfig
 from realtime_tts.errors import CannotListen, RealtimeTTSError, TokensNotNeeded
 from realtime_tts.frontends.engines import Engines
 from realtime_tts.frontends.native.messages import STREAM_PATH
-from realtime_tts.frontends.native.websocket import (
-    CLOSE_TIMEOUT_S,
-    ExplainedWebSocket,
-    NativeFrontEnd,
-    Pings,
-    detect_lost_peer,
-)
+from realtime_tts.frontends.native.websocket import CLOSE_TIMEOUT_S, NativeFrontEnd, WebSocket
 from realtime_tts.frontends.openai.api import HttpApi, HttpLimits
 from realtime_tts.server.access import CALLER, METRICS_PATH, AccessRules
 from realtime_tts.server.connection_limits import ConnectionGuard, ConnectionLimits, listen
@@ -169,18 +163,15 @@ class Server:
         session_id = secrets.token_hex(8)
         # Far above the session's own limit, so that the session can respond to most messages that are too big.
         max_message_bytes = self._limits.session.max_message_bytes
-        websocket = ExplainedWebSocket(request, session_id, 8 * max_message_bytes)
-        front_end = NativeFrontEnd(websocket, request, session_id, max_message_bytes)
+        websocket = WebSocket(request, 8 * max_message_bytes)
+        front_end = NativeFrontEnd(websocket, session_id, max_message_bytes)
         async with self.sessions.open(request, front_end, session_id=session_id) as runner:
-            await websocket.prepare(request)
-            detect_lost_peer(request)
-            websocket.headers.clear()  # sent; they take 1 KiB
-            pings = Pings(websocket)
+            response = await websocket.accept()
             try:
                 await runner.run()
             finally:
-                pings.stop()
-        return websocket
+                websocket.release()
+        return response
 
     async def _issue_token(self, request: web.Request) -> web.Response:
         try:

@@ -34,13 +34,11 @@ class FrontEnd(Protocol):
         """The frames of one event.  Frames of a cancelled sentence may be left unsent."""
         ...
 
-    def send(self, frame: Frame) -> Coroutine[Any, Any, None]:
-        """Writes one frame; waits while the client does not read.  Up to that wait it may run outside of a task."""
-        ...
+    def send(self, frame: Frame) -> Coroutine[Any, Any, None] | None:
+        """Writes one frame.  The result, if any, is to be awaited: it waits while the client does not read.
 
-    @property
-    def is_flushed(self) -> bool:
-        """Whether everything written went to the socket, so that the client may already have it."""
+        It may be an `async def`; up to its first wait it may run outside of a task.
+        """
         ...
 
     async def close(self, code: int, reason: str) -> None:

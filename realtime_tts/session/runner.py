@@ -190,16 +190,14 @@ class SessionRunner:
             assert event is not None
             frames = iter(front_end.encode(event))
             for frame in frames:
-                was_flushed = front_end.is_flushed
-                rest = run_until_it_waits(front_end.send(frame))
-                if rest is not None:
+                sending = front_end.send(frame)
+                if sending is not None and (rest := run_until_it_waits(sending)) is not None:
                     self._on_write_begin()
                     self._is_writing = True
                     self._rest = self._finish(rest, event, frame, frames)
                     self._outgoing.set()
                     return
-                at_once = was_flushed and front_end.is_flushed
-                self._on_frame_sent(event, frame, now_s if at_once else self._clock.now_s())
+                self._on_frame_sent(event, frame, now_s if sending is None else self._clock.now_s())
                 if not session.wants(event):
                     break
 
@@ -322,11 +320,12 @@ class SessionRunner:
             self._observer.on_event(event, now_s)
 
     async def _send_frame(self, event: SessionEvent, frame: Frame) -> None:
-        given_s, was_flushed = self._clock.now_s(), self._front_end.is_flushed
-        await self._front_end.send(frame)
-        # On busy cores this task may continue up to 40 ms after the frame was sent.
-        at_once = was_flushed and self._front_end.is_flushed
-        self._on_frame_sent(event, frame, given_s if at_once else self._clock.now_s())
+        sent_s = self._clock.now_s()
+        sending = self._front_end.send(frame)
+        if sending is not None:
+            await sending
+            sent_s = self._clock.now_s()
+        self._on_frame_sent(event, frame, sent_s)
 
     def _on_frame_sent(self, event: SessionEvent, frame: Frame, sent_s: float) -> None:
         if frame.audio_s:

@@ -50,8 +50,6 @@ class LineFrontEnd:
         self._writer.write(frame.data)
         await self._writer.drain()
 
-    is_flushed = False
-
     async def close(self, code: int, reason: str) -> None:
         self._writer.close()
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -159,7 +159,8 @@ async def test_a_client_that_reads_slower_than_playback_gets_an_error_and_is_dis
         async def send(self, frame: Frame) -> None:
             if frame.is_binary:
                 await asyncio.sleep(0.04)
-            await super().send(frame)
+            assert (sending := super().send(frame)) is not None
+            await sending
 
     async with running_session(replace(LIMITS, write_timeout_s=0.2), client=SlowClient()) as running:
         running.send_text("One is here.\n", done=False)
@@ -176,7 +177,8 @@ async def test_a_client_that_reads_as_fast_as_playback_gets_everything() -> None
         async def send(self, frame: Frame) -> None:
             if frame.is_binary:
                 await asyncio.sleep(len(frame.data) / 48_000)
-            await super().send(frame)
+            assert (sending := super().send(frame)) is not None
+            await sending
 
     async with running_session(replace(LIMITS, write_timeout_s=0.5), client=RealtimeClient()) as running:
         running.send_text("One is here.\n", done=False)
@@ -190,18 +192,19 @@ async def test_a_client_that_reads_as_fast_as_playback_gets_everything() -> None
         assert len([each for each in running.client.received if isinstance(each, bytes)]) == 30
 
 
-async def ttfp_ms_of_delayed_write(*, is_flushed: bool) -> float:
+async def ttfp_ms_of_delayed_write(*, waits: bool) -> float:
     """The reported TTFP of a packet whose write returns 40 ms after it began."""
     clock = VirtualClock()
 
     class DelayedClient(FakeClient):
-        async def send(self, frame: Frame) -> None:
-            if frame.is_binary:
-                clock.advance(0.04)
-            await super().send(frame)
+        def send(self, frame: Frame) -> Coroutine[Any, Any, None] | None:
+            if not frame.is_binary:
+                return super().send(frame)
+            clock.advance(0.04)
+            self.received.append(frame.data)
+            return asyncio.sleep(0) if waits else None
 
     client, engine = DelayedClient(), FakeEngine()
-    client.is_flushed = is_flushed
     task = asyncio.create_task(make_runner(client, engine, LIMITS, clock).run())
     client.sends(**STREAM)
     client.sends(type="input.text", text="One is here.\n")
@@ -214,9 +217,9 @@ async def ttfp_ms_of_delayed_write(*, is_flushed: bool) -> float:
     return float(done["metrics"]["ttfp_ms"])
 
 
-async def test_a_flushed_packet_counts_from_the_begin_of_its_write() -> None:
-    assert await ttfp_ms_of_delayed_write(is_flushed=True) == pytest.approx(0)
-    assert await ttfp_ms_of_delayed_write(is_flushed=False) == pytest.approx(40)
+async def test_a_packet_counts_from_the_begin_of_its_write_unless_the_write_waits() -> None:
+    assert await ttfp_ms_of_delayed_write(waits=False) == pytest.approx(0)
+    assert await ttfp_ms_of_delayed_write(waits=True) == pytest.approx(40)
 
 
 async def test_the_number_of_waiting_messages_is_limited() -> None:

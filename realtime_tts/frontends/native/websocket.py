@@ -1,26 +1,66 @@
-"""The native protocol on aiohttp's WebSocket: typed errors for unreadable frames, pings, lost peers."""
+"""The WebSocket transport of the native protocol (RFC 6455): handshake, frames, control frames, the close.
+
+aiohttp routes the request and answers 101; from there on the bytes go to the sans-I/O protocol of `websockets`, which
+checks what aiohttp's reader does not (masks, close codes) and has a fraction of the code of a parser of our own; `wsproto` checks
+the same, but needs another dependency.  Our frames are a header and a payload on the asyncio transport: speech has no
+mask, no compression and no fragments, and any further layer would cost time for each packet.
+"""
 
 import asyncio
+import base64
+import binascii
+import hashlib
+import logging
 import socket
 import struct
 from collections.abc import Coroutine, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
-from aiohttp import WSMsgType, web
+from aiohttp import hdrs, web
+from aiohttp.abc import AbstractStreamWriter
+from websockets.frames import Frame as WireFrame
+from websockets.frames import Opcode
+from websockets.protocol import OPEN, SERVER, Protocol
 
-from realtime_tts.errors import InvalidMessage, MalformedMessage, MessageTooBig, RealtimeTTSError
+from realtime_tts.errors import (
+    InvalidMessage,
+    InvalidRequest,
+    MalformedMessage,
+    MessageTooBig,
+    MethodNotAllowed,
+    RealtimeTTSError,
+    UnsupportedWebSocketVersion,
+)
 from realtime_tts.frontends.dialects import ClientDialect
-from realtime_tts.frontends.native.encode import error_message
-from realtime_tts.frontends.native.messages import PROTOCOL, encode
+from realtime_tts.frontends.native.messages import PROTOCOL
 from realtime_tts.session.events import SessionEvent
 from realtime_tts.session.frontend import Frame
 from realtime_tts.session.inputs import SessionInput
+from realtime_tts.session.wakeup import Wakeup
 
 PING_INTERVAL_S = 20.0
+"""Of our pings, so that middleboxes do not drop a quiet connection."""
 UNACKNOWLEDGED_S = 60
 CLOSE_TIMEOUT_S = 5.0
 LINGER_S = 2.0
 """How long received data is discarded after an error, so that the peer can read the error."""
+READ_AHEAD_BYTES = 64 * 1024
+"""Received and not yet parsed; above it the socket is not read."""
+SLICE_BYTES = 1024
+"""Parsed at once: at most 170 frames, which need 2 to 4 ms."""
+BLOCK_BYTES = 32 * 1024
+"""Parsed without letting other sessions run, where each frame counts as `FRAME_BYTES` more."""
+FRAME_BYTES = 256
+FREE_FRAMES = 1000
+"""Control frames and fragments of one client that are read at full speed, in each `PING_INTERVAL_S`."""
+THROTTLED_FRAMES_PER_S = 100.0
+"""The rate beyond these.  A frame needs 10 to 20 us, so that a client uses at most 0.2% of the event loop."""
+WEBSOCKET_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+"""RFC 6455, 1.3."""
+
+# The library logs each closed connection and, at DEBUG, each frame, which may contain a client's text.
+_LOG = logging.getLogger("realtime_tts.websocket_frames")
+_LOG.setLevel(logging.ERROR)
 
 
 class UnreadableFrame(InvalidMessage):
@@ -31,115 +71,352 @@ class UnreadableFrame(InvalidMessage):
 
 UNREADABLE: dict[int, RealtimeTTSError] = {
     1002: UnreadableFrame("these are not WebSocket frames (RFC 6455)"),
-    1007: MalformedMessage("the message is not UTF-8"),
+    1007: MalformedMessage("the reason of the close is not UTF-8"),
     1009: MessageTooBig("the message is far larger than `limits.max_message_bytes`"),
 }
-"""Errors by the close code of aiohttp, for frames that it rejects before the session receives them."""
+"""Errors by the close code of the parser, for frames that it rejects before the session receives them."""
 
 
-class ExplainedWebSocket(web.WebSocketResponse):
-    """A WebSocket that sends an `error` message before aiohttp closes it for an unreadable frame."""
+class Message(NamedTuple):
+    """One complete message of the peer."""
 
-    def __init__(self, request: web.BaseRequest, session_id: str, max_message_bytes: int) -> None:
-        super().__init__(
-            compress=False,  # permessage-deflate costs 7x the time, and speech does not compress
-            max_msg_size=max_message_bytes,
-            timeout=CLOSE_TIMEOUT_S,
-            protocols=(PROTOCOL,),
-            decode_text=False,  # aiohttp would close without an error message
-        )
-        self._request_of = request
-        self._session_id = session_id
+    data: bytes
+    is_binary: bool
 
-    async def close(self, *, code: int = 1000, message: bytes = b"", drain: bool = True) -> bool:
-        if code in UNREADABLE and not message and not self.closed:
-            await self._explain(code)
-        return await super().close(code=code, message=message, drain=drain)
 
-    async def _explain(self, code: int) -> None:
-        error = UNREADABLE[code]
-        try:
-            await self.send_frame(encode(error_message(error, self._session_id)), WSMsgType.TEXT)
-            await self.send_frame(struct.pack("!H", code) + error.code.encode(), WSMsgType.CLOSE)
-        except ConnectionError:
+class Upgrade(web.StreamResponse):
+    """The response 101."""
+
+    def __init__(self, headers: dict[str, str]) -> None:
+        super().__init__(status=101, headers=headers)
+        self.force_close()
+
+
+def upgrade_headers(request: web.BaseRequest) -> dict[str, str]:
+    """The headers of a 101 (RFC 6455, 4.2).  Raises an error with an HTTP status if the request is not a handshake."""
+    if request.method != hdrs.METH_GET:
+        raise MethodNotAllowed("a WebSocket is opened by GET")
+    headers = request.headers
+    if request.version < (1, 1):
+        raise InvalidRequest("a WebSocket is opened over HTTP/1.1")
+    if _tokens(headers.getall(hdrs.UPGRADE, [])) != ["websocket"]:
+        raise InvalidRequest("this URL is for WebSockets: it needs the header `Upgrade: websocket`")
+    if "upgrade" not in _tokens(headers.getall(hdrs.CONNECTION, [])):
+        raise InvalidRequest("a WebSocket needs the header `Connection: Upgrade`")
+    if headers.getall(hdrs.SEC_WEBSOCKET_VERSION, []) != ["13"]:
+        raise UnsupportedWebSocketVersion("this server speaks version 13 of WebSocket (RFC 6455)")
+    accepted: dict[str, str] = {
+        hdrs.UPGRADE: "websocket",
+        hdrs.CONNECTION: "Upgrade",
+        hdrs.SEC_WEBSOCKET_ACCEPT: _accept_value(headers.getall(hdrs.SEC_WEBSOCKET_KEY, [])),
+    }
+    if PROTOCOL.lower() in _tokens(headers.getall(hdrs.SEC_WEBSOCKET_PROTOCOL, [])):
+        accepted[hdrs.SEC_WEBSOCKET_PROTOCOL] = PROTOCOL
+    return accepted
+
+
+def _tokens(values: Iterable[str]) -> list[str]:
+    return [token.strip().lower() for value in values for token in value.split(",") if token.strip()]
+
+
+def _accept_value(keys: list[str]) -> str:
+    try:
+        is_valid = len(keys) == 1 and len(base64.b64decode(keys[0], validate=True)) == 16
+    except (binascii.Error, ValueError):
+        is_valid = False
+    if not is_valid:
+        raise InvalidRequest("Sec-WebSocket-Key must be 16 bytes in base64")
+    return base64.b64encode(hashlib.sha1(keys[0].encode() + WEBSOCKET_GUID).digest()).decode()
+
+
+class WebSocket:
+    """One connection: the parser that aiohttp gives the bytes to, and the writer of our frames.
+
+    One task receives at a time, and one sends.  Received data waits in the kernel while its session is busy.
+    """
+
+    __slots__ = (
+        *("_close_sent", "_connection", "_counted_frames", "_ended", "_error", "_excess_frames", "_fragments"),
+        *("_headers", "_is_binary", "_is_paused", "_messages", "_parser", "_ping_timer", "_received", "_request"),
+        *("_transport", "_unanswered_ping", "_unread", "_unreadable", "_writer"),
+    )
+
+    def __init__(self, request: web.BaseRequest, max_message_bytes: int) -> None:
+        """Raises an error with an HTTP status if the request is not a handshake."""
+        self._headers = upgrade_headers(request)
+        self._request = request
+        self._connection = request.protocol
+        self._parser = Protocol(SERVER, state=OPEN, max_size=max_message_bytes, logger=_LOG)
+        self._unread = bytearray()
+        self._fragments: bytearray | None = None
+        """Of an incomplete message."""
+        self._is_binary = False
+        """Of the incomplete message."""
+        self._messages: list[Message] = []
+        self._received = Wakeup()
+        self._is_paused = False
+        self._error: RealtimeTTSError | None = None
+        """To be raised after the messages before it."""
+        self._unreadable = False
+        """What follows an error is discarded: it cannot be parsed."""
+        self._ended = False
+        """The peer has sent its close, or has disconnected."""
+        self._close_sent = False
+        self._counted_frames = 0
+        """Control frames and fragments since the last ping."""
+        self._excess_frames = 0
+        """Of these, frames for which reading has to pause."""
+        self._unanswered_ping: bytes | None = None
+        self._ping_timer: asyncio.TimerHandle | None = None
+
+    async def accept(self) -> web.StreamResponse:
+        """Answers 101.  Raises `ConnectionResetError` if the client has disconnected."""
+        response = Upgrade(self._headers)
+        transport = self._request.transport
+        writer = await response.prepare(self._request)
+        if transport is None or writer is None:
+            raise ConnectionResetError("the client has disconnected")
+        self._transport, self._writer = transport, writer
+        response.headers.clear()  # sent; they take 1 KiB
+        self._headers.clear()
+        detect_lost_peer(transport)
+        self._connection.set_parser(self)  # type: ignore[arg-type]  # in place of aiohttp's own
+        self._connection.keep_alive(False)
+        self._ping_timer = asyncio.get_running_loop().call_later(PING_INTERVAL_S, self._ping)
+        await writer.drain()
+        return response
+
+    def release(self) -> None:
+        """To be called when the session has ended."""
+        if self._ping_timer is not None:
+            self._ping_timer.cancel()
+
+    # -- Receiving -----------------------------------------------------------------------------------------------------
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        """Called by aiohttp with received data.  The result is its convention for "go on, nothing is left"."""
+        self._unread += data
+        if len(self._unread) > READ_AHEAD_BYTES and not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+        self._received.set()
+        return False, b""
+
+    def feed_eof(self) -> None:
+        """Called by aiohttp when the connection is lost."""
+        self._ended = True
+        self._received.set()
+
+    async def receive(self) -> Message | None:
+        """The next message; None after the peer has closed or disconnected.
+
+        Raises an error with a close code for what RFC 6455 does not allow, and then discards what follows.
+
+        A client that sends very many control frames or fragments is read slowly.  It is not disconnected: all its
+        pings are answered in time.
+        """
+        parsed = 0
+        while not self._messages:
+            if self._error is not None:
+                error, self._error = self._error, None
+                raise error
+            if self._unread:
+                parsed += self._parse_slice()
+                if self._excess_frames:
+                    await asyncio.sleep(self._excess_frames / THROTTLED_FRAMES_PER_S)
+                    self._excess_frames = parsed = 0
+                elif parsed >= BLOCK_BYTES:
+                    await asyncio.sleep(0)
+                    parsed = 0
+            elif self._ended:
+                return None
+            else:
+                await self._received.wait()
+        message = self._messages.pop(0)
+        if not message.is_binary and not _is_utf8(message.data):
+            raise MalformedMessage("the message is not UTF-8")
+        return message
+
+    def _parse_slice(self) -> int:
+        """Parses the next bytes.  Returns their number, and `FRAME_BYTES` for each frame."""
+        size, frames = 0, []
+        if self._unreadable or self._ended:
+            self._unread.clear()
+        else:
+            data = bytes(self._unread[:SLICE_BYTES])
+            size = len(data)
+            del self._unread[:size]
+            self._parser.receive_data(data)
+            frames = self._parser.events_received()
+            self._parser.data_to_send()  # ours are sent instead of its answers
+        if self._is_paused and len(self._unread) <= READ_AHEAD_BYTES // 2 and not self._transport.is_closing():
+            self._is_paused = False
+            self._transport.resume_reading()
+        for frame in frames:
+            assert isinstance(frame, WireFrame), "aiohttp has parsed the handshake"
+            self._on_frame(frame)
+        if self._parser.parser_exc is not None and not self._unreadable:
+            self._on_unreadable()
+        return size + FRAME_BYTES * len(frames)
+
+    def _on_frame(self, frame: WireFrame) -> None:
+        opcode = frame.opcode
+        if opcode is Opcode.CLOSE:
+            self._on_close(bytes(frame.data))
+        elif opcode is Opcode.PING or opcode is Opcode.PONG:
+            self._count_frame()
+            if opcode is Opcode.PING:
+                self._unanswered_ping = bytes(frame.data)
+                self._answer_ping()
+        else:
+            self._on_data(frame)
+
+    def _on_data(self, frame: WireFrame) -> None:
+        """The parser has checked the order of the fragments."""
+        if frame.opcode is not Opcode.CONT:
+            self._is_binary = frame.opcode is Opcode.BINARY
+        if not frame.fin:
+            self._count_frame()
+            if self._fragments is None:
+                self._fragments = bytearray()
+            self._fragments += frame.data
+        else:
+            data = frame.data if self._fragments is None else self._fragments + frame.data
+            self._fragments = None
+            self._messages.append(Message(bytes(data), self._is_binary))
+
+    def _count_frame(self) -> None:
+        self._counted_frames += 1
+        if self._counted_frames > FREE_FRAMES:
+            self._excess_frames += 1
+
+    def _on_close(self, payload: bytes) -> None:
+        """`payload`: the code and the reason, or nothing.  They are sent back."""
+        self._ended = True
+        if not self._close_sent and not self._transport.is_closing():
+            self._write_close(payload)
+
+    def _on_unreadable(self) -> None:
+        self._unreadable = True
+        parser = self._parser
+        if (received := parser.close_rcvd) is not None:
+            # A close in the middle of a fragmented message is allowed (RFC 6455, 5.4), though the parser rejects it.
+            self._on_close(b"" if received.code == 1005 else received.serialize())
+        else:
+            sent = parser.close_sent
+            self._error = UNREADABLE[1002 if sent is None else sent.code]
+
+    # -- Sending -------------------------------------------------------------------------------------------------------
+
+    def send(self, data: bytes, *, is_binary: bool) -> Coroutine[Any, Any, None] | None:
+        """Writes one message.  The result, if any, is to be awaited: the client does not read fast enough.
+
+        Raises `ConnectionResetError`.
+        """
+        transport = self._transport
+        if self._close_sent or transport.is_closing():
+            raise ConnectionResetError("the connection is closed")
+        size = len(data)
+        if size < 126:
+            transport.write(_SHORT.pack(0x82 if is_binary else 0x81, size) + data)
+        elif size < 65536:
+            transport.write(_MEDIUM.pack(0x82 if is_binary else 0x81, 126, size) + data)
+        else:
+            transport.write(_LONG.pack(0x82 if is_binary else 0x81, 127, size) + data)
+        return self._drained() if self._connection.writing_paused else None
+
+    async def _drained(self) -> None:
+        await self._writer.drain()
+        self._answer_ping()
+
+    def _answer_ping(self) -> None:
+        """Answers the last ping.  Not while the client does not read: the answers would fill the memory."""
+        payload = self._unanswered_ping
+        if payload is None or self._connection.writing_paused or self._close_sent or self._transport.is_closing():
             return
-        # A socket closed with unread data is reset, and data sent before may be lost.
-        for _ in range(int(LINGER_S / 0.05)):
-            transport = self._request_of.transport
-            if transport is None or transport.is_closing():
-                return
-            await asyncio.sleep(0.05)
+        self._unanswered_ping = None
+        self._transport.write(_SHORT.pack(0x8A, len(payload)) + payload)
+
+    def _ping(self) -> None:
+        """Keeps the connection open.
+
+        No answer is waited for: a client that reads as fast as it plays may read the ping after a minute of audio.
+        TCP detects a lost peer, see `detect_lost_peer`.
+        """
+        self._ping_timer = asyncio.get_running_loop().call_later(PING_INTERVAL_S, self._ping)
+        self._counted_frames = 0
+        if not (self._close_sent or self._transport.is_closing() or self._connection.writing_paused):
+            self._transport.write(_SHORT.pack(0x89, 0))
+
+    async def close(self, code: int, reason: str) -> None:
+        """Sends the only close frame, and discards what the peer sends until its own one.
+
+        A socket closed with unread data is reset, and data sent before, such as an error, may be lost.
+        """
+        if self._transport.is_closing():
+            return
+        if not self._close_sent:
+            self._write_close(struct.pack("!H", code) + reason.encode())
+        try:
+            async with asyncio.timeout(LINGER_S if self._unreadable else CLOSE_TIMEOUT_S):
+                while await self._discard():
+                    await asyncio.sleep(0)
+        except TimeoutError:
+            if self._transport.get_write_buffer_size():
+                self._transport.abort()  # it would wait for a client that does not read
+
+    def _write_close(self, payload: bytes) -> None:
+        self._close_sent = True
+        self._transport.write(_SHORT.pack(0x88, len(payload)) + payload)
+
+    async def _discard(self) -> bool:
+        """Discards a message.  Returns False at the end."""
+        try:
+            return await self.receive() is not None
+        except RealtimeTTSError:
+            return True
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+
+_SHORT, _MEDIUM, _LONG = struct.Struct("!BB"), struct.Struct("!BBH"), struct.Struct("!BBQ")
+"""Headers of frames without a mask, by the length of the payload."""
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        return data.isascii() or bool(data.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def detect_lost_peer(transport: asyncio.Transport) -> None:
+    """Makes TCP drop the connection if the peer's machine acknowledges no data, such as pings, for a minute."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_S * 1000)
 
 
 class NativeFrontEnd:
     """The native protocol for one WebSocket."""
 
-    def __init__(
-        self, websocket: web.WebSocketResponse, request: web.BaseRequest, session_id: str, max_message_bytes: int
-    ) -> None:
+    def __init__(self, websocket: WebSocket, session_id: str, max_message_bytes: int) -> None:
         self._websocket = websocket
-        self._request = request
         self._dialect = ClientDialect(session_id, max_message_bytes)
 
     async def receive(self) -> Iterable[SessionInput] | None:
         message = await self._websocket.receive()
-        if message.type is WSMsgType.TEXT or message.type is WSMsgType.BINARY:
-            return self._dialect.decode(message.data, is_binary=message.type is WSMsgType.BINARY)
-        return None
+        return None if message is None else self._dialect.decode(message.data, is_binary=message.is_binary)
 
     def encode(self, event: SessionEvent) -> Iterable[Frame]:
         return self._dialect.encode(event)
 
-    def send(self, frame: Frame) -> Coroutine[Any, Any, None]:
-        return self._websocket.send_frame(frame.data, WSMsgType.BINARY if frame.is_binary else WSMsgType.TEXT)
-
-    @property
-    def is_flushed(self) -> bool:
-        transport = self._request.transport
-        return transport is not None and transport.get_write_buffer_size() == 0
+    def send(self, frame: Frame) -> Coroutine[Any, Any, None] | None:
+        return self._websocket.send(frame.data, is_binary=frame.is_binary)
 
     async def close(self, code: int, reason: str) -> None:
-        await self._websocket.close(code=code, message=reason.encode())
+        await self._websocket.close(code, reason)
 
     def abort(self) -> None:
-        if self._request.transport is not None:
-            self._request.transport.abort()
-
-
-class Pings:
-    """Pings, so that middleboxes do not drop a quiet connection.
-
-    Not aiohttp's `heartbeat`: that drops a peer 10 s after a ping, and a client that reads as fast as it plays may read
-    the ping only after a minute of audio.  TCP detects a lost peer, see `detect_lost_peer`.
-
-    A timer, and a task only during a ping: a task for each session would take 1.5 KiB.
-    """
-
-    def __init__(self, websocket: web.WebSocketResponse) -> None:
-        self._websocket = websocket
-        self._pinging: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(PING_INTERVAL_S, self._begin)
-
-    def stop(self) -> None:
-        self._timer.cancel()
-        if self._pinging is not None:
-            self._pinging.cancel()
-
-    def _begin(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(PING_INTERVAL_S, self._begin)
-        if self._pinging is None or self._pinging.done():
-            self._pinging = loop.create_task(self._ping())
-
-    async def _ping(self) -> None:
-        try:
-            await self._websocket.ping()
-        except ConnectionError:
-            self._timer.cancel()  # the reader ends the session
-
-
-def detect_lost_peer(request: web.BaseRequest) -> None:
-    """Makes TCP drop the connection if the peer's machine acknowledges no data, such as pings, for a minute."""
-    connection = request.transport.get_extra_info("socket") if request.transport is not None else None
-    if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_S * 1000)
+        self._websocket.abort()

@@ -27,6 +27,8 @@ def error_response(error: RealtimeTTSError) -> web.Response:
         headers[hdrs.RETRY_AFTER] = str(max(1, math.ceil(error.retry_after_s)))  # rounded down it would be too early
     if error.http_status == 401:
         headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
+    if error.http_status == 426:
+        headers |= {hdrs.UPGRADE: "websocket", hdrs.CONNECTION: "Upgrade", hdrs.SEC_WEBSOCKET_VERSION: "13"}
     return web.json_response({"error": error_fields(error)}, status=error.http_status, headers=headers)
 
 

@@ -264,9 +264,6 @@ class SpeechFrontEnd:
             response = await self._prepare()
             await response.write(frame.data)
 
-    is_flushed = False
-    """Not known."""
-
     async def close(self, code: int, reason: str) -> None:
         pass  # the response ends in `finish`
 
