@@ -17,6 +17,8 @@ class SessionLimits:
     """Sentences submitted to the engine after the one that is being sent."""
     max_queued_messages: int = 1024
     """Outgoing messages that may wait for a client that does not read."""
+    max_queued_bytes: int = 8 * 1024 * 1024
+    """Memory of these messages, without audio: a text of `max_utterance_chars`, as a cancel reports it, needs 4 MB."""
     max_invalid_messages: int = 10
     """Invalid messages in a row before the session is closed."""
     config_s: float = 10.0

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from realtime_tts.session.events import (
     AudioChunk,
     AudioEnd,
+    Cancelled,
+    ConfigApplied,
     SegmentDone,
     SentenceDone,
     SentenceFailed,
@@ -44,11 +46,19 @@ class EndOf:
 
 Outgoing: TypeAlias = SessionEvent | StartOf | DoneOf | EndOf
 
+EVENT_BYTES = 512
+CHAR_BYTES = 4
+"""Of a Python string, at most."""
+WORD_BYTES = 512
+"""Of a pronunciation, beside its text: dictionaries and a part of a regular expression."""
+
 
 class Outbox:
     def __init__(self) -> None:
         self._waiting: list[Outgoing] = []
         """A list: it is short, and an empty deque takes 700 bytes for each session."""
+        self.waiting_bytes = 0
+        """Memory of the waiting events, estimated; without audio, which the engine limits."""
         self._sending: dict[tuple[int, int], SentenceState] = {}
         """Sentences whose start was sent and whose end was not."""
 
@@ -65,12 +75,16 @@ class Outbox:
 
     def add(self, outgoing: Outgoing) -> None:
         self._waiting.append(outgoing)
+        if not isinstance(outgoing, AudioChunk):
+            self.waiting_bytes += _size_bytes(outgoing)
 
     def extend(self, outgoing: Iterable[Outgoing]) -> None:
-        self._waiting.extend(outgoing)
+        for each in outgoing:
+            self.add(each)
 
     def clear(self) -> None:
         self._waiting.clear()
+        self.waiting_bytes = 0
 
     def next(self) -> SessionEvent | None:
         """The next event; from here on it counts as sent."""
@@ -79,6 +93,7 @@ class Outbox:
         outgoing = self._waiting.pop(0)
         if isinstance(outgoing, AudioChunk):
             return outgoing
+        self.waiting_bytes -= _size_bytes(outgoing)
         match outgoing:
             case StartOf(sentence=sentence):
                 self._sending[sentence.key] = sentence
@@ -101,7 +116,23 @@ class Outbox:
     def withdraw(self, utterances: Collection["Utterance"]) -> None:
         """Removes the waiting events of cancelled utterances."""
         indices = {utterance.index for utterance in utterances}
-        self._waiting = [each for each in self._waiting if _utterance_index(each) not in indices]
+        waiting = [each for each in self._waiting if _utterance_index(each) not in indices]
+        self.clear()
+        self.extend(waiting)
+
+
+def _size_bytes(outgoing: Outgoing) -> int:
+    match outgoing:
+        case ConfigApplied(settings=settings, ignored=ignored):
+            words, reference = settings.pronunciations.words, settings.reference
+            texts = (settings.instructions or "", settings.ref_text or "", *ignored)
+            chars = sum(map(len, texts)) + sum(len(word) + len(spelling) for word, spelling in words.items())
+            recording_bytes = 0 if reference is None else reference.samples.nbytes
+            floats = len(settings.speaker_embedding or ())
+            return EVENT_BYTES + CHAR_BYTES * chars + WORD_BYTES * len(words) + recording_bytes + 32 * floats
+        case Cancelled(text_spoken=spoken, text_remaining=remaining):
+            return EVENT_BYTES + CHAR_BYTES * (len(spoken) + len(remaining))
+    return EVENT_BYTES
 
 
 def _utterance_index(outgoing: Outgoing) -> int | None:

@@ -257,7 +257,8 @@ class SessionRunner:
                 engine = self._engines[self._session.model]
                 engine.send(command, self._on_engine if isinstance(command, Submit) else None)
         if waiting := self._session.waiting:
-            if waiting > self._limits.max_queued_messages:
+            limits = self._limits
+            if waiting > limits.max_queued_messages or self._session.waiting_bytes > limits.max_queued_bytes:
                 self._drop_client()
             self._outgoing.set()
 

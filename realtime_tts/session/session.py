@@ -162,6 +162,11 @@ class Session:
         """Events that wait to be sent."""
         return len(self._outbox)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Memory of these events, estimated; without audio, which the engine limits."""
+        return self._outbox.waiting_bytes
+
     def drop_unsent(self) -> None:
         """Discards the waiting events, so that a client that does not read receives the error at once."""
         self._outbox.clear()

@@ -42,6 +42,8 @@ _MISSING_FIELD = re.compile(r"required field `(\w+)`")
 Fields: TypeAlias = dict[str, Any]
 """A JSON object without its `type`."""
 
+MAX_KEYS = 100
+"""Of a message; the protocol has less than half of it."""
 STREAMING_MODES: dict[str, Fields] = {
     "sentence": {},
     "token_level": {"stream_audio": True},
@@ -79,6 +81,8 @@ def to_input(kind: str, fields: Fields) -> SessionInput:
     if kind not in CLIENT_MESSAGES:
         message = f"unknown message type {printable(kind[:80])!r}; the types are {', '.join(CLIENT_MESSAGES)}"
         raise InvalidMessage(message, param="type")
+    if len(fields) > MAX_KEYS:  # the names of unknown ones are sent back
+        raise InvalidMessage(f"a message may have {MAX_KEYS} keys, this one has {len(fields)}")
     known = _FIELDS[kind]
     try:
         parsed = msgspec.convert({k: v for k, v in fields.items() if k in known}, CLIENT_MESSAGES[kind])

@@ -1,9 +1,9 @@
 """The WebSocket transport of the native protocol (RFC 6455): handshake, frames, control frames, the close.
 
-aiohttp routes the request and answers 101; from there on the bytes go to the sans-I/O protocol of `websockets`, which
-checks what aiohttp's reader does not (masks, close codes) and has a fraction of the code of a parser of our own; `wsproto` checks
-the same, but needs another dependency.  Our frames are a header and a payload on the asyncio transport: speech has no
-mask, no compression and no fragments, and any further layer would cost time for each packet.
+aiohttp routes the request and answers 101; then the bytes go to the sans-I/O protocol of `websockets`, which checks
+what aiohttp's reader does not (masks, close codes).  `wsproto` would check the same, but is one more dependency.  Our
+frames are a header and a payload, written directly on the asyncio transport: speech needs no mask, no compression and
+no fragments, and any further layer costs time for each packet.
 """
 
 import asyncio
@@ -51,10 +51,8 @@ SLICE_BYTES = 1024
 BLOCK_BYTES = 32 * 1024
 """Parsed without letting other sessions run, where each frame counts as `FRAME_BYTES` more."""
 FRAME_BYTES = 256
-FREE_FRAMES = 1000
-"""Control frames and fragments of one client that are read at full speed, in each `PING_INTERVAL_S`."""
-THROTTLED_FRAMES_PER_S = 100.0
-"""The rate beyond these.  A frame needs 10 to 20 us, so that a client uses at most 0.2% of the event loop."""
+MAX_SMALL_FRAMES = 2000
+"""Control frames and fragments of one client in each `PING_INTERVAL_S`: 0.2% of the time of the event loop."""
 WEBSOCKET_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 """RFC 6455, 1.3."""
 
@@ -67,6 +65,13 @@ class UnreadableFrame(InvalidMessage):
     """Not a WebSocket frame (RFC 6455), close code 1002."""
 
     close_code = 1002
+
+
+class TooManyFrames(RealtimeTTSError):
+    """A flood of control frames or fragments: each needs as much time as a message."""
+
+    code = "too_many_frames"
+    close_code = 1008
 
 
 UNREADABLE: dict[int, RealtimeTTSError] = {
@@ -136,14 +141,12 @@ class WebSocket:
     """
 
     __slots__ = (
-        *("_close_sent", "_connection", "_counted_frames", "_ended", "_error", "_excess_frames", "_fragments"),
-        *("_headers", "_is_binary", "_is_paused", "_messages", "_parser", "_ping_timer", "_received", "_request"),
-        *("_transport", "_unanswered_ping", "_unread", "_unreadable", "_writer"),
+        *("_close_sent", "_connection", "_discards", "_ended", "_error", "_fragments", "_small_frames"),
+        *("_is_binary", "_is_paused", "_messages", "_parser", "_ping_timer", "_received", "_request"),
+        *("_transport", "_unanswered_ping", "_unread", "_writer"),
     )
 
     def __init__(self, request: web.BaseRequest, max_message_bytes: int) -> None:
-        """Raises an error with an HTTP status if the request is not a handshake."""
-        self._headers = upgrade_headers(request)
         self._request = request
         self._connection = request.protocol
         self._parser = Protocol(SERVER, state=OPEN, max_size=max_message_bytes, logger=_LOG)
@@ -157,28 +160,28 @@ class WebSocket:
         self._is_paused = False
         self._error: RealtimeTTSError | None = None
         """To be raised after the messages before it."""
-        self._unreadable = False
+        self._discards = False
         """What follows an error is discarded: it cannot be parsed."""
         self._ended = False
         """The peer has sent its close, or has disconnected."""
         self._close_sent = False
-        self._counted_frames = 0
+        self._small_frames = 0
         """Control frames and fragments since the last ping."""
-        self._excess_frames = 0
-        """Of these, frames for which reading has to pause."""
         self._unanswered_ping: bytes | None = None
         self._ping_timer: asyncio.TimerHandle | None = None
 
     async def accept(self) -> web.StreamResponse:
-        """Answers 101.  Raises `ConnectionResetError` if the client has disconnected."""
-        response = Upgrade(self._headers)
+        """Answers 101.  Raises an error with an HTTP status if the request is not a handshake.
+
+        Raises `ConnectionResetError` if the client has disconnected.
+        """
+        response = Upgrade(upgrade_headers(self._request))
         transport = self._request.transport
         writer = await response.prepare(self._request)
         if transport is None or writer is None:
             raise ConnectionResetError("the client has disconnected")
         self._transport, self._writer = transport, writer
         response.headers.clear()  # sent; they take 1 KiB
-        self._headers.clear()
         detect_lost_peer(transport)
         self._connection.set_parser(self)  # type: ignore[arg-type]  # in place of aiohttp's own
         self._connection.keep_alive(False)
@@ -210,10 +213,8 @@ class WebSocket:
     async def receive(self) -> Message | None:
         """The next message; None after the peer has closed or disconnected.
 
-        Raises an error with a close code for what RFC 6455 does not allow, and then discards what follows.
-
-        A client that sends very many control frames or fragments is read slowly.  It is not disconnected: all its
-        pings are answered in time.
+        Raises an error with a close code for what RFC 6455 does not allow, and for a flood of control frames or
+        fragments.  Then it discards what follows.
         """
         parsed = 0
         while not self._messages:
@@ -222,10 +223,7 @@ class WebSocket:
                 raise error
             if self._unread:
                 parsed += self._parse_slice()
-                if self._excess_frames:
-                    await asyncio.sleep(self._excess_frames / THROTTLED_FRAMES_PER_S)
-                    self._excess_frames = parsed = 0
-                elif parsed >= BLOCK_BYTES:
+                if parsed >= BLOCK_BYTES:
                     await asyncio.sleep(0)
                     parsed = 0
             elif self._ended:
@@ -240,7 +238,7 @@ class WebSocket:
     def _parse_slice(self) -> int:
         """Parses the next bytes.  Returns their number, and `FRAME_BYTES` for each frame."""
         size, frames = 0, []
-        if self._unreadable or self._ended:
+        if self._discards or self._ended:
             self._unread.clear()
         else:
             data = bytes(self._unread[:SLICE_BYTES])
@@ -253,9 +251,11 @@ class WebSocket:
             self._is_paused = False
             self._transport.resume_reading()
         for frame in frames:
+            if self._discards:
+                break
             assert isinstance(frame, WireFrame), "aiohttp has parsed the handshake"
             self._on_frame(frame)
-        if self._parser.parser_exc is not None and not self._unreadable:
+        if self._parser.parser_exc is not None and not self._discards:
             self._on_unreadable()
         return size + FRAME_BYTES * len(frames)
 
@@ -264,8 +264,8 @@ class WebSocket:
         if opcode is Opcode.CLOSE:
             self._on_close(bytes(frame.data))
         elif opcode is Opcode.PING or opcode is Opcode.PONG:
-            self._count_frame()
-            if opcode is Opcode.PING:
+            self._count_small_frame()
+            if opcode is Opcode.PING and not self._discards:
                 self._unanswered_ping = bytes(frame.data)
                 self._answer_ping()
         else:
@@ -276,7 +276,7 @@ class WebSocket:
         if frame.opcode is not Opcode.CONT:
             self._is_binary = frame.opcode is Opcode.BINARY
         if not frame.fin:
-            self._count_frame()
+            self._count_small_frame()
             if self._fragments is None:
                 self._fragments = bytearray()
             self._fragments += frame.data
@@ -285,10 +285,13 @@ class WebSocket:
             self._fragments = None
             self._messages.append(Message(bytes(data), self._is_binary))
 
-    def _count_frame(self) -> None:
-        self._counted_frames += 1
-        if self._counted_frames > FREE_FRAMES:
-            self._excess_frames += 1
+    def _count_small_frame(self) -> None:
+        self._small_frames += 1
+        if self._small_frames > MAX_SMALL_FRAMES and not self._discards:
+            self._discards = True
+            self._error = TooManyFrames(
+                f"more than {MAX_SMALL_FRAMES} control frames and fragments in {PING_INTERVAL_S:g} s"
+            )
 
     def _on_close(self, payload: bytes) -> None:
         """`payload`: the code and the reason, or nothing.  They are sent back."""
@@ -297,7 +300,7 @@ class WebSocket:
             self._write_close(payload)
 
     def _on_unreadable(self) -> None:
-        self._unreadable = True
+        self._discards = True
         parser = self._parser
         if (received := parser.close_rcvd) is not None:
             # A close in the middle of a fragmented message is allowed (RFC 6455, 5.4), though the parser rejects it.
@@ -344,7 +347,7 @@ class WebSocket:
         TCP detects a lost peer, see `detect_lost_peer`.
         """
         self._ping_timer = asyncio.get_running_loop().call_later(PING_INTERVAL_S, self._ping)
-        self._counted_frames = 0
+        self._small_frames = 0
         if not (self._close_sent or self._transport.is_closing() or self._connection.writing_paused):
             self._transport.write(_SHORT.pack(0x89, 0))
 
@@ -358,7 +361,7 @@ class WebSocket:
         if not self._close_sent:
             self._write_close(struct.pack("!H", code) + reason.encode())
         try:
-            async with asyncio.timeout(LINGER_S if self._unreadable else CLOSE_TIMEOUT_S):
+            async with asyncio.timeout(LINGER_S if self._discards else CLOSE_TIMEOUT_S):
                 while await self._discard():
                     await asyncio.sleep(0)
         except TimeoutError:
@@ -407,7 +410,9 @@ class NativeFrontEnd:
 
     async def receive(self) -> Iterable[SessionInput] | None:
         message = await self._websocket.receive()
-        return None if message is None else self._dialect.decode(message.data, is_binary=message.is_binary)
+        if message is None:
+            return None
+        return self._dialect.decode(message.data, is_binary=message.is_binary)
 
     def encode(self, event: SessionEvent) -> Iterable[Frame]:
         return self._dialect.encode(event)
