@@ -54,6 +54,8 @@ WORD_BYTES = 512
 
 
 class Outbox:
+    __slots__ = ("_sending", "_waiting", "waiting_bytes")
+
     def __init__(self) -> None:
         self._waiting: list[Outgoing] = []
         """A list: it is short, and an empty deque takes 700 bytes for each session."""
@@ -69,10 +71,6 @@ class Outbox:
     def unsent_samples(self) -> int:
         return sum(len(each.samples) for each in self._waiting if isinstance(each, AudioChunk))
 
-    @property
-    def next_is_audio(self) -> bool:
-        return bool(self._waiting) and isinstance(self._waiting[0], AudioChunk)
-
     def add(self, outgoing: Outgoing) -> None:
         self._waiting.append(outgoing)
         if not isinstance(outgoing, AudioChunk):
@@ -85,6 +83,13 @@ class Outbox:
     def clear(self) -> None:
         self._waiting.clear()
         self.waiting_bytes = 0
+
+    def next_audio(self) -> AudioChunk | None:
+        """The next event, as `next`, if it is audio."""
+        if self._waiting and isinstance(first := self._waiting[0], AudioChunk):
+            del self._waiting[0]
+            return first
+        return None
 
     def next(self) -> SessionEvent | None:
         """The next event; from here on it counts as sent."""

@@ -185,9 +185,7 @@ class SessionRunner:
         If the client has to be waited for, the writer task takes over.
         """
         session, front_end = self._session, self._front_end
-        while not self._is_writing and session.next_is_audio:
-            event = session.next()
-            assert event is not None
+        while not self._is_writing and (event := session.next_audio()) is not None:
             frames = iter(front_end.encode(event))
             for frame in frames:
                 sending = front_end.send(frame)
@@ -198,8 +196,6 @@ class SessionRunner:
                     self._outgoing.set()
                     return
                 self._on_frame_sent(event, frame, now_s if sending is None else self._clock.now_s())
-                if not session.wants(event):
-                    break
 
     async def _finish(self, rest: Rest, event: SessionEvent, frame: Frame, frames: Iterator[Frame]) -> None:
         """The rest of a write that `_write_at_once` began."""
@@ -273,7 +269,8 @@ class SessionRunner:
             now_s = self._clock.now_s()
             commands = self._session.on_engine(event, now_s)
             self._write_at_once(now_s)
-            self._execute(commands)
+            if commands or self._session.waiting:
+                self._execute(commands)
         except ConnectionError:
             self._is_lost = True
             self._outgoing.set()

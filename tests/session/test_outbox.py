@@ -1,6 +1,6 @@
 """The outbox: events that have left it count as sent, waiting events can be withdrawn."""
 
-from realtime_tts.session.events import AudioChunk, SentenceDone, SentenceStarted
+from realtime_tts.session.events import SentenceDone, SentenceStarted
 from tests.session.harness import DONE, configured
 
 
@@ -12,11 +12,11 @@ def test_a_sentence_is_tracked_from_its_start_to_its_end() -> None:
     harness.complete(harness.submitted[0])
     outbox = harness.session._outbox
     assert outbox.unsent_samples > 0
+    assert outbox.next_audio() is None, "the start of the sentence comes first"
     started = outbox.next()
     assert isinstance(started, SentenceStarted)
-    assert outbox.next_is_audio
-    chunk = outbox.next()
-    assert isinstance(chunk, AudioChunk)
+    chunk = outbox.next_audio()
+    assert chunk is not None
     state = outbox.sentence_of(chunk)
     assert state is not None
     assert state.start_sent

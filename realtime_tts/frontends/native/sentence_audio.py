@@ -30,7 +30,8 @@ class SentenceAudio:
 
     def encode(self, samples: Samples) -> Iterable[Frame]:
         """Frames are counted when they are taken."""
-        return self._frames(self.encoder.encode(samples))
+        packets = self.encoder.encode(samples)
+        return (self._frame(packets[0], is_last=False),) if len(packets) == 1 else self._frames(packets)
 
     def end(self, *, failed: bool) -> Iterable[Frame]:
         """The rest; the last frame is marked as such."""
@@ -42,8 +43,6 @@ class SentenceAudio:
         return self._frames(packets, ends=True)
 
     def _frames(self, packets: list[Packet], *, ends: bool = False) -> Iterable[Frame]:
-        if len(packets) == 1:
-            return (self._frame(packets[0], is_last=ends),)
         lasts = range(len(packets) - 1, -1, -1)
         return (self._frame(packet, is_last=ends and not left) for left, packet in zip(lasts, packets, strict=True))
 
