@@ -302,6 +302,10 @@ class Overloaded(RealtimeTTSError):
         super().__init__(message, retry_after_s=retry_after_s)
 
 
+class WaitedTooLong(Overloaded):
+    """The request was queued for the longest permitted time.  No other engine of this server is asked."""
+
+
 class EngineUnavailable(SynthesisError):
     """The engine is stuck or stopping, so it accepts no requests."""
 

@@ -181,7 +181,9 @@ class RemoteEngine:
     def _lose(self, reason: str) -> None:
         """Ends every request: the replica ends its side when the connection ends."""
         self._outbox = None
-        self._status = replace(self._status, ready=False, reason=reason, active_requests=0, waiting_requests=0)
+        self._status = replace(
+            self._status, ready=False, reason=reason, active_requests=0, waiting_requests=0, queued_requests=0
+        )
         for request_id in list(self._sinks):
             self._finish_unsent(request_id)
 

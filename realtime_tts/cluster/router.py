@@ -31,6 +31,7 @@ from realtime_tts.engine.api import (
     SynthesisRequest,
     WordsReady,
 )
+from realtime_tts.engine.state import REPLY_S
 from realtime_tts.errors import EngineUnavailable, Overloaded, RealtimeTTSError, SynthesisFailed
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,7 @@ class _Stream:
     playout_end_s: float = -math.inf
 
     def is_idle(self, now_s: float) -> bool:
-        return not self.requests and self.playout_end_s <= now_s
+        return not self.requests and self.playout_end_s + REPLY_S <= now_s
 
 
 @dataclass(slots=True, eq=False)
@@ -169,6 +170,7 @@ class ReplicatedEngine:
             reason="ready",
             active_requests=sum(each.active_requests for each in ready),
             waiting_requests=sum(each.waiting_requests for each in ready),
+            queued_requests=sum(each.queued_requests for each in ready),
             capacity=sum(capacities) if capacities else None,
             costs=ready[0].costs,
             replicas=replicas,
@@ -291,7 +293,7 @@ class ReplicatedEngine:
         if stream is not None and stream.requests.get(event.request_id) is not request:
             stream = None  # its stream has ended, and another one of this name may have begun
         error = event.error
-        if stream is not None and not request.has_begun and isinstance(error, Overloaded):
+        if stream is not None and not request.has_begun and type(error) is Overloaded:  # and has not waited
             request.refused_by[replica] = error
             if set(stream.requests) == {request.request.request_id} and (other := self._choose(request)) is not None:
                 self._unbind(stream_id)

@@ -30,7 +30,7 @@ from realtime_tts.engine.api import (
 )
 from realtime_tts.errors import RealtimeTTSError
 
-VERSION = 1
+VERSION = 2
 """Raised with every change of a value: a replica of another version is not used."""
 PATH = "/v1/engine"
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
@@ -105,8 +105,8 @@ def _decode_other(kind: Any, value: Any) -> object:
 def _rebuild(error: _Error) -> RealtimeTTSError:
     kind = ERRORS.get(error.name, errors.InternalError)
     if error.retry_after_s is None:
-        return kind(error.text, param=error.param) if kind is not errors.Overloaded else kind(error.text)
-    if kind is errors.Overloaded:
+        return kind(error.text) if issubclass(kind, errors.Overloaded) else kind(error.text, param=error.param)
+    if issubclass(kind, errors.Overloaded):
         return kind(error.text, retry_after_s=error.retry_after_s)
     return kind(error.text, param=error.param, retry_after_s=error.retry_after_s)
 

@@ -128,6 +128,9 @@ class SynthesisRequest:
     utterance_index: int = 0
     streamed: bool = True
     """False if nothing is sent until all audio is made, as for a whole file: unsent audio then has no limit."""
+    live: bool = True
+    """False if nobody listens yet, as to a plain HTTP request.  Without capacity it is queued for
+    `EngineConfig.queue_s`, behind all live listeners, where a live one is refused."""
     initial_codec_chunk_frames: int | None = None
     """Overrides the dynamic initial chunk."""
     text_complete: bool = True
@@ -300,6 +303,8 @@ class EngineStatus:
     """What launches cost, fitted to those that were measured."""
     replicas: tuple[ReplicaStatus, ...] = ()
     """Where it is several engines in other processes."""
+    queued_requests: int = 0
+    """Utterances that are queued because nobody listens to them yet."""
 
 
 class EngineHandle(Protocol):

@@ -12,6 +12,11 @@ class EngineConfig:
     max_wait_s: float | None = 0.5
     """Seconds that a new listener may wait for capacity; if the wait would be longer, the request is refused at once.
     -1 never refuses."""
+    queue_s: float = 20.0
+    """Seconds that a plain HTTP request may wait for capacity, behind all live listeners; then it is refused with
+    status 503.  One with `stream: true` or `stream_format: sse` is live, and follows max_wait_s."""
+    max_queued: int = 64
+    """Limit of plain HTTP requests that wait for capacity; one more is refused at once.  0: none waits."""
     max_requests: int = 1024
     """Requests in the engine at once, running and waiting, with any scheduler; one more is refused as `overloaded`."""
     max_unsent_s: float = 10.0
@@ -26,6 +31,8 @@ class EngineConfig:
             raise ValueError(f"scheduler must be one of {', '.join(SCHEDULERS)}, got {self.scheduler!r}")
         if self.max_wait_s is not None and self.max_wait_s < 0:
             raise ValueError(f"max_wait_s cannot be negative, got {self.max_wait_s}")
+        if self.queue_s < 0 or self.max_queued < 0:
+            raise ValueError("queue_s and max_queued cannot be negative")
         if self.max_requests < 1:
             raise ValueError(f"max_requests must be at least 1, got {self.max_requests}")
         if self.first_audio_target_s < 0:

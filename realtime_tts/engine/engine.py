@@ -160,6 +160,8 @@ class Engine:
             self._commit(completion)
         self._give_up_on_stuck_batches()
         self._table.admit_waiting()
+        for state, error in self._table.overdue():
+            self._end(state, FinishReason.ERROR, error)
         events, self._events = self._events, []
         if events:
             self._emit(events)  # before deciding: audio that is made waits for nothing
@@ -174,11 +176,15 @@ class Engine:
         return bool(completions or launched or events)
 
     def next_timeout_s(self) -> float | None:
-        """Seconds until a running batch is overdue, or None while none runs."""
-        waiting = [flight.since_s for flight in self._in_flight.values() if not flight.stuck]
-        if not waiting:
-            return None
-        return max(0.0, min(waiting) + self._config.stage_timeout_s - self._clock.now_s())
+        """Seconds until a step is due although nothing happens; None if none is.
+
+        Then a running batch is overdue, or a queued request is to be admitted or ended.
+        """
+        since_s = [flight.since_s for flight in self._in_flight.values() if not flight.stuck]
+        due_s = [each + self._config.stage_timeout_s for each in since_s]
+        if (change_s := self._table.next_change_s()) is not None:
+            due_s.append(change_s)
+        return max(0.0, min(due_s) - self._clock.now_s()) if due_s else None
 
     @property
     def busy(self) -> bool:
@@ -192,7 +198,8 @@ class Engine:
             ready=reason == "ready",
             reason=reason,
             active_requests=len(self._table.requests),
-            waiting_requests=len(self._table.waiting),
+            waiting_requests=len(self._table.queue),
+            queued_requests=self._table.queue.patient,
             capacity=self._table.capacity,
             costs=self._table.costs.costs,
         )
@@ -201,7 +208,7 @@ class Engine:
 
     def _left_out(self, snapshot: Snapshot, batch: Batch) -> int:
         view = next(view for view in snapshot.stages if view.name == batch.stage)
-        waiting = len(self._table.waiting) if batch.stage == self._specs[0].name else 0
+        waiting = len(self._table.queue) if batch.stage == self._specs[0].name else 0
         return len(view.candidates) - len(batch.rows) + waiting
 
     def _launch(self, lane: str, batch: Batch, queue_depth: int) -> None:

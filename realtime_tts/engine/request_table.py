@@ -4,6 +4,7 @@ import math
 from collections import deque
 
 from realtime_tts.clock import Clock
+from realtime_tts.engine.admission_queue import AdmissionQueue, WaitingUtterance
 from realtime_tts.engine.api import FinishReason, SynthesisRequest
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.scheduling.admission import COMFORTABLE_LEAD_S, Admission
@@ -11,7 +12,7 @@ from realtime_tts.engine.scheduling.cost_model import CostModel
 from realtime_tts.engine.scheduling.load import Load
 from realtime_tts.engine.stage import Model
 from realtime_tts.engine.state import PayloadBuffer, RequestState, StageProgress, Stream, deadline_s
-from realtime_tts.errors import Overloaded, RealtimeTTSError
+from realtime_tts.errors import Overloaded, RealtimeTTSError, WaitedTooLong
 
 TYPICAL_ROWS = 16
 """The batch size at which a model's own statement of its costs has most weight."""
@@ -26,7 +27,7 @@ class RequestTable:
         """`admission`: whether new listeners wait for capacity, or all are admitted at once."""
         self.requests: dict[str, RequestState] = {}
         """Not yet ended, in the order of submission."""
-        self.waiting: deque[RequestState] = deque()
+        self.queue = AdmissionQueue()
         """Of those, the ones that wait for admission."""
         self.open_requests = tuple(dict.fromkeys(spec.lanes, 0) for spec in model.specs)
         """For each stage: by lane, the requests that it keeps something for."""
@@ -37,7 +38,7 @@ class RequestTable:
         self._clock = clock
         self._config = config
         self._limits_listeners = admission
-        self._admission = Admission(config.max_wait_s)
+        self._admission = Admission(config.max_wait_s, config.max_queued)
         self._decode_batch = decode_batch
         self._stage_lanes = model.stage_lanes
         self._slots = min((s.slots * s.replicas for s in model.specs if s.slots is not None), default=None)
@@ -66,12 +67,42 @@ class RequestTable:
         """Why a request is refused; None where it is accepted."""
         if len(self.requests) >= self._config.max_requests:
             return Overloaded(f"the engine already has {self._config.max_requests} requests")
-        if request.resume is None and self._needs_admission(request) and not self._continues_utterance(request):
-            self._tick()
-            if self.waiting or self._occupied() >= self._capacity:
-                listeners = len({state.request.stream_id for state in self.waiting})
-                return self._admission.refusal(listeners, self._capacity)
-        return None
+        if request.resume is not None or not self._needs_admission(request) or self._is_expected(request):
+            return None
+        self._tick()
+        if not request.live:
+            return self._patient_refusal()
+        listeners = self.queue.listeners
+        if not listeners and self._occupied() < self._capacity:
+            return None
+        return self._admission.refusal(listeners, self._capacity, self._clock.now_s())
+
+    def _patient_refusal(self) -> RealtimeTTSError | None:
+        queued = self.queue.patient
+        if queued < self._config.max_queued or (not self.queue.listeners and self._occupied() < self._capacity):
+            return None
+        words = f"at the capacity of {self._capacity} listeners, and {queued} requests are queued, which is the limit"
+        return self._admission.patient_refusal(words, queued, self._capacity, self.load(), self._clock.now_s())
+
+    def overdue(self) -> list[tuple[RequestState, RealtimeTTSError]]:
+        """Requests that were queued for the longest permitted time, with the errors that end them."""
+        now_s, limit_s = self._clock.now_s(), self._config.queue_s
+        late = [each for each in self.queue.patients() if now_s >= each.joined_s + limit_s]
+        words = f"at the capacity of {self._capacity} listeners: waited {limit_s:g} s for it"
+        behind = self.queue.patient - len(late)
+        found: list[tuple[RequestState, RealtimeTTSError]] = []
+        for utterance in late:
+            refusal = self._admission.patient_refusal(words, behind, self._capacity, self.load(), now_s)
+            error = WaitedTooLong(refusal.message, retry_after_s=refusal.retry_after_s or 1.0)
+            found += [(state, error) for state in utterance.requests]
+        return found
+
+    def next_change_s(self) -> float | None:
+        """When a queued request is to be admitted or ended, if nothing else happens before."""
+        first = self.queue.next_patient()
+        if first is None:
+            return None
+        return self._admission.next_change_s(first.joined_s + self._config.queue_s, self._clock.now_s())
 
     def add(self, request: SynthesisRequest) -> None:
         now_s = self._clock.now_s()
@@ -92,45 +123,63 @@ class RequestTable:
         stream.requests.append(state)
         self.requests[request.request_id] = state
         if needs_admission:
-            if stream.utterance_index == request.utterance_index:
-                self.waiting.appendleft(state)  # a person waits in the middle of an utterance
-            else:
-                self.waiting.append(state)
+            self.queue.add(state, now_s)
             self.admit_waiting()
         else:
             self._admit(state)
 
     def admit_waiting(self) -> None:
-        """Admits those who wait, first come first served, while there is capacity."""
+        """Admits those who wait, in the order of the queue, while there is capacity."""
         self._tick()
-        if not self.waiting:
-            return
+        now_s = self._clock.now_s()
+        if self.queue:
+            self._admit_from_queue(now_s)
+        self._admission.on_patients_waiting(self.queue.patient, now_s)
+
+    def _admit_from_queue(self, now_s: float) -> None:
         occupied = self._occupied()
-        while self.waiting and occupied < self._capacity:
-            first = self.waiting[0]
-            for state in list(first.stream.waiting(first.request.utterance_index)):
-                self.waiting.remove(state)
-                self._admit(state)
+        while (utterance := self.queue.next_live()) is not None and occupied < self._capacity:
+            self._admit_utterance(utterance)
             occupied += 1
+        if self.queue.patient and not self.queue.listeners:
+            self._admit_patients(occupied, now_s)
+
+    def _admit_patients(self, occupied: int, now_s: float) -> None:
+        limit = self._admission.patient_capacity(self._capacity, self.load(), now_s)
+        while (utterance := self.queue.next_patient()) is not None and occupied < limit:
+            self._admit_utterance(utterance)
+            self._admission.on_patient_admitted(now_s)
+            occupied += 1
+
+    def _admit_utterance(self, utterance: WaitingUtterance) -> None:
+        self.queue.take(utterance)
+        if utterance.live:
+            self._admission.observe_admission(new=utterance.is_new)
+        for state in utterance.requests:
+            self._admit(state)
 
     def _admit(self, state: RequestState) -> None:
         state.admitted = True
         state.stream.utterance_index = state.request.utterance_index
 
-    def _continues_utterance(self, request: SynthesisRequest) -> bool:
-        """Whether it is a next sentence, without which an utterance would break off: it may wait, and is never refused.
+    def _is_expected(self, request: SynthesisRequest) -> bool:
+        """Whether it is more speech of a present listener: it may have to wait, and is never refused.
 
-        Either the utterance waits already: then all of it is admitted as one listener.  Or it had begun, and was played
-        completely before more of its text was received.
+        It may be a next sentence, of an utterance that waits, or that was played completely before more of its text was
+        received; or a next utterance, while the one before it waits, is made, or is played.
         """
-        stream, utterance = self._streams.get(request.stream_id), request.utterance_index
-        return stream is not None and (stream.utterance_index == utterance or any(stream.waiting(utterance)))
+        stream = self._streams.get(request.stream_id)
+        if stream is None:
+            return False
+        begun = stream.utterance_index == request.utterance_index
+        return begun or bool(stream.requests) or stream.is_speaking(self._clock.now_s())
 
     def remove(self, state: RequestState) -> None:
         """Removes a request that has ended; its unsent audio still counts, unless it was cancelled."""
         del self.requests[state.request_id]
         if not state.admitted:
-            self.waiting.remove(state)
+            self.queue.remove(state)
+        self.queue.on_end(state.stream, self._clock.now_s())
         if state.ended is not FinishReason.CANCELLED and state.samples_unsent:
             self._unsent[state.request_id] = state
         else:

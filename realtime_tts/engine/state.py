@@ -1,10 +1,14 @@
 """State of one request and of one listener.  Owned by the engine thread alone."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from realtime_tts.engine.api import FinishReason, SynthesisMetrics, SynthesisRequest
 from realtime_tts.engine.stage import Payload, join_arrays
+
+REPLY_S = 2.0
+"""How long a listener counts as speaking after the end of its playback.  A barge-in ends the playback at once, and the
+reply to it follows within a second or two: the interruption must not cost the listener its conversation."""
 
 
 class PayloadBuffer:
@@ -94,15 +98,14 @@ class Stream:
         """
         if utterance_index != self.utterance_index:
             return False
-        if self.playout_end_s is not None and self.playout_end_s > now_s:
-            return True
-        return any(request.admitted for request in self.requests)
+        return self._plays_at(now_s) or any(request.admitted for request in self.requests)
 
-    def waiting(self, utterance_index: int) -> Iterator["RequestState"]:
-        """Its sentences of this utterance that wait for admission."""
-        for state in self.requests:
-            if not state.admitted and state.ended is None and state.request.utterance_index == utterance_index:
-                yield state
+    def is_speaking(self, now_s: float) -> bool:
+        """Whether its speech is made or played, or has just ended."""
+        return self._plays_at(now_s - REPLY_S) or any(request.admitted for request in self.requests)
+
+    def _plays_at(self, at_s: float) -> bool:
+        return self.playout_end_s is not None and self.playout_end_s > at_s
 
 
 @dataclass(slots=True)

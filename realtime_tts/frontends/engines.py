@@ -77,6 +77,7 @@ class Engines(Mapping[str, EngineHandle]):
             reason=unready[0] if default.ready and unready else default.reason,
             active_requests=sum(each.active_requests for each in statuses.values()),
             waiting_requests=sum(each.waiting_requests for each in statuses.values()),
+            queued_requests=sum(each.queued_requests for each in statuses.values()),
         )
 
     def release(self) -> None:

@@ -161,6 +161,9 @@ class Metrics:
         self._requests_waiting = self._gauge(
             "engine_requests_waiting", "Sentences in the engine that wait for capacity.", "engine"
         )
+        self._requests_queued = self._gauge(
+            "engine_requests_queued", "Plain HTTP requests that are queued for capacity.", "engine"
+        )
         self._capacity = self._gauge(
             "engine_capacity",
             "Listeners that can be served without gaps at once; NaN without admission control.",
@@ -212,6 +215,7 @@ class Metrics:
         self._ready.labels(name).set_function(lambda: float(status().ready))
         self._requests_active.labels(name).set_function(lambda: status().active_requests)
         self._requests_waiting.labels(name).set_function(lambda: status().waiting_requests)
+        self._requests_queued.labels(name).set_function(lambda: status().queued_requests)
         self._capacity.labels(name).set_function(
             lambda: float("nan") if (capacity := status().capacity) is None else capacity
         )

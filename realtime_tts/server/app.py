@@ -225,6 +225,7 @@ def _status_fields(status: EngineStatus) -> dict[str, object]:
     return {
         "active_requests": status.active_requests,
         "waiting_requests": status.waiting_requests,
+        "queued_requests": status.queued_requests,
         "places": status.capacity,
         "costs": None if status.costs is None else status.costs.report(),
         **({"replicas": [_replica_fields(replica) for replica in status.replicas]} if status.replicas else {}),

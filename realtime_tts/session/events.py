@@ -166,6 +166,16 @@ class UtteranceDone:
     ttfa_s: float | None
     continuity_ok: bool | None
     continuity_threshold_s: float
+    outcomes: tuple[FinishReason, ...] = ()
+    """How each of its sentences ended, in order."""
+
+    @property
+    def reason(self) -> str:
+        """complete, incomplete if any sentence was not spoken to its end, or cancelled."""
+        if self.cancelled:
+            return "cancelled"
+        is_complete = all(outcome is FinishReason.COMPLETE for outcome in self.outcomes)
+        return "complete" if is_complete else "incomplete"
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,9 @@ class Configure:
     frame_header: Change[bool] = UNSET
     continuity_threshold_s: Change[float] = UNSET
     on_new_context: Change[str] = UNSET
+    live: Change[bool] = UNSET
+    """Chosen by the front end, not by the client.  False if nobody listens before the whole response: its requests may
+    be queued for longer, behind those of live listeners."""
     unknown: tuple[str, ...] = ()
     """Names of fields that the protocol does not define: reported as ignored."""
 

@@ -1,6 +1,15 @@
 """Limits of one session, announced to the client in `session.created`."""
 
 from dataclasses import asdict, dataclass
+from typing import Protocol
+
+
+class Quota(Protocol):
+    """A limit of the characters that a client may have spoken."""
+
+    def charge(self, characters: int) -> None:
+        """Counts characters.  Raises a `RealtimeTTSError`, and counts none, if they exceed the rest of the quota."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,10 +85,10 @@ class Outbox:
         self.waiting_bytes = 0
 
     def next_audio(self) -> AudioChunk | None:
-        """The next event, as `next`, if it is audio."""
-        if self._waiting and isinstance(first := self._waiting[0], AudioChunk):
+        """The next event, if it is audio.  There are many: this is the shortest way to one."""
+        if self._waiting and isinstance(audio := self._waiting[0], AudioChunk):
             del self._waiting[0]
-            return first
+            return audio
         return None
 
     def next(self) -> SessionEvent | None:

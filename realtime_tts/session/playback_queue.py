@@ -45,7 +45,7 @@ class PlaybackQueue:
     def add(self, state: SentenceState) -> None:
         """The next sentence of its utterance."""
         state.utterance.sentences.append(state)
-        self.waiting_chars += len(state.sentence.text)
+        self.waiting_chars += _waiting_chars(state)
 
     def submit_next(self) -> Iterator[EngineCommand]:
         """Submits sentences in playback order: the one that is being sent, and `sentences_ahead` behind it.
@@ -54,7 +54,9 @@ class PlaybackQueue:
         """
         for utterance in self.utterances:
             while len(self._unsent) <= self._sentences_ahead and (state := utterance.next_to_submit()) is not None:
-                self.waiting_chars -= len(state.sentence.text)
+                if state.finished is not None:
+                    continue  # it has failed before
+                self.waiting_chars -= _waiting_chars(state)
                 self._submitted[state.request.request_id] = state
                 self._unsent[state] = None
                 yield Submit(state.request)
@@ -129,7 +131,7 @@ class PlaybackQueue:
     def cancel(self, utterances: list["Utterance"], unplayed_s: float, now_s: float) -> Iterator[EngineCommand]:
         """Ends these utterances; `unplayed_s` of their audio was sent and is not played."""
         for utterance in utterances:
-            self.waiting_chars -= sum(len(state.sentence.text) for state in utterance.sentences[utterance.submitted :])
+            self.waiting_chars -= sum(map(_waiting_chars, utterance.sentences[utterance.submitted :]))
             utterance.cancel()
         self.utterances = [each for each in self.utterances if not each.cancelled]
         for state in [state for state in self._unsent if state.utterance.cancelled]:
@@ -157,3 +159,8 @@ class PlaybackQueue:
         self._unsent.clear()
         self.utterances.clear()
         self.waiting_chars = 0
+
+
+def _waiting_chars(state: SentenceState) -> int:
+    """Of a sentence that is not yet submitted; one that has failed before does not wait."""
+    return 0 if state.finished is not None else len(state.sentence.text)

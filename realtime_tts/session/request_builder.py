@@ -5,27 +5,32 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from realtime_tts.engine.api import Extend, ModelInfo, SynthesisRequest
-from realtime_tts.session.limits import SessionLimits
+from realtime_tts.engine.api import Extend, FinishReason, ModelInfo, RequestFinished, SynthesisRequest
+from realtime_tts.errors import RealtimeTTSError
+from realtime_tts.session.limits import Quota, SessionLimits
 from realtime_tts.session.sentence import SentenceState
 from realtime_tts.text.offsets import AlignedText
+from realtime_tts.text.pronunciations import NO_PRONUNCIATIONS
 from realtime_tts.text.splitter import Sentence
 
 if TYPE_CHECKING:
     from realtime_tts.session.utterance import Utterance
 
 MAX_RESPELLED = 4
-"""How many times the sentence limit the text may have after the pronunciations are applied."""
+"""How many times the sentence limit the speech of a sentence may have, in letters and symbols, after the pronunciations
+are applied."""
 _LINE_BREAK = re.compile(r"[\r\n]")
 
 
 class RequestBuilder:
     """Builds the requests of one session and gives them their ids."""
 
-    def __init__(self, session_id: str, info: ModelInfo, limits: SessionLimits) -> None:
+    def __init__(self, session_id: str, info: ModelInfo, limits: SessionLimits, quota: Quota | None = None) -> None:
+        """`quota` is charged for what pronunciations add: the text itself was charged when it was received."""
         self._session_id = session_id
         self._info = info
         self._limits = limits
+        self._quota = quota
         self._requests = 0
 
     @property
@@ -36,11 +41,17 @@ class RequestBuilder:
     def build(
         self, utterance: "Utterance", sentence: Sentence, now_s: float, *, is_complete: bool = True
     ) -> SentenceState:
-        """The next sentence of an utterance; if it is not complete, the part received so far."""
+        """The next sentence of an utterance; if it is not complete, the part received so far.
+
+        One that its pronunciations make longer than the quota allows has failed, and is not to be submitted.
+        """
         settings = utterance.settings
-        respelled = settings.pronunciations.respell(sentence.text)
-        if len(respelled.text) > MAX_RESPELLED * self._limits.max_sentence_chars:
-            respelled = AlignedText.of(sentence.text)  # longer than the model is prepared for
+        pronunciations = settings.pronunciations
+        respelled = pronunciations.respell(sentence.text)
+        spoken_chars = len(respelled.text) + pronunciations.added_by_ipa(respelled.text)
+        if spoken_chars > MAX_RESPELLED * self._limits.max_sentence_chars:
+            pronunciations = NO_PRONUNCIATIONS  # longer than the model is prepared for
+            respelled, spoken_chars = AlignedText.of(sentence.text), len(sentence.text)
         has_speed = "speed" in self._info.fields
         request = SynthesisRequest(
             request_id=f"{self._session_id}/{self._requests}",
@@ -50,16 +61,21 @@ class RequestBuilder:
             voice=settings.voice or "",  # empty if the voice is that of a recording
             utterance_index=utterance.index,
             streamed=settings.stream_audio,
+            live=settings.live,
             speed=settings.speed if has_speed else 1.0,
             initial_codec_chunk_frames=settings.initial_codec_chunk_frames,
             language=settings.primary_language,
             sampling=settings.sampling,
-            pronunciations=settings.pronunciations.ipa_in(respelled.text),
+            pronunciations=pronunciations.ipa_in(respelled.text),
             instructions=settings.instructions,
             reference=settings.reference,
             speaker_embedding=settings.speaker_embedding,
         )
         self._requests += 1
+        error = self._charge(spoken_chars - len(sentence.text))
+        finished = None
+        if error is not None:
+            finished = RequestFinished(request.request_id, FinishReason.ERROR, error=error)
         return SentenceState(
             index=utterance.total_sentences,
             sentence=sentence,
@@ -72,7 +88,17 @@ class RequestBuilder:
             text_complete_at_s=now_s if is_complete else math.inf,
             has_word_times="word_timestamps" in self._info.fields,
             speakable_at_s=now_s,
+            finished=finished,
         )
+
+    def _charge(self, added_chars: int) -> RealtimeTTSError | None:
+        if self._quota is None or added_chars <= 0:
+            return None
+        try:
+            self._quota.charge(added_chars)
+        except RealtimeTTSError as error:
+            return error
+        return None
 
 
 def extend(state: SentenceState, sentence: Sentence) -> Iterator[Extend]:

@@ -7,7 +7,6 @@ events can be withdrawn.
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol as TypingProtocol
 from typing import TypeAlias
 
 from msgspec import UNSET
@@ -60,7 +59,7 @@ from realtime_tts.session.inputs import (
     Text,
 )
 from realtime_tts.session.lifetime import Lifetime
-from realtime_tts.session.limits import SessionLimits
+from realtime_tts.session.limits import Quota, SessionLimits
 from realtime_tts.session.outbox import DoneOf, EndOf, Outbox
 from realtime_tts.session.protocol import Protocol, State
 from realtime_tts.session.request_builder import RequestBuilder
@@ -87,14 +86,6 @@ class FetchReference:
 
 
 Command: TypeAlias = EngineCommand | FetchReference
-
-
-class Quota(TypingProtocol):
-    """A limit of the characters that a client may submit."""
-
-    def charge(self, characters: int) -> None:
-        """Counts characters.  Raises a `RealtimeTTSError`, and counts none, if they exceed the rest of the quota."""
-        ...
 
 
 class Session:
@@ -136,7 +127,7 @@ class Session:
         """The name of the model that all commands are for."""
         self._info = self._models[model]
         self._settings = SessionSettings.default(self._info)
-        self._builder = RequestBuilder(self.session_id, self._info, self._limits)
+        self._builder = RequestBuilder(self.session_id, self._info, self._limits, self._quota)
 
     @property
     def closed(self) -> bool:
@@ -174,13 +165,13 @@ class Session:
         """Discards the waiting events, so that a client that does not read receives the error at once."""
         self._outbox.clear()
 
+    def next_audio(self) -> AudioChunk | None:
+        """The next event, if it is audio."""
+        return self._outbox.next_audio()
+
     def next(self) -> SessionEvent | None:
         """The next event to send; from here on it counts as sent."""
         return self._outbox.next()
-
-    def next_audio(self) -> AudioChunk | None:
-        """The next event to send, if it is audio."""
-        return self._outbox.next_audio()
 
     # -- Inputs --------------------------------------------------------------------------------------------------------
 

@@ -58,6 +58,8 @@ class SessionSettings:
     frame_header: bool = False
     continuity_threshold_s: float = 0.1
     on_new_context: str = "queue"
+    live: bool = True
+    """As in `Configure`."""
 
     @classmethod
     def default(cls, info: ModelInfo) -> "SessionSettings":
@@ -135,6 +137,7 @@ def apply_config(
         on_new_context=_one_of(
             "on_new_context", _chosen(config.on_new_context, current.on_new_context, "queue"), ("queue", "interrupt")
         ),
+        live=_chosen(config.live, current.live, True),
         **_conditioning(config, current, reference, info),
     )
     return settings, tuple(ignored)

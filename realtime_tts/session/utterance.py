@@ -219,15 +219,17 @@ class Utterance:
     def done_event(self) -> UtteranceDone:
         report = self.ledger.report(started_at_s=self.began_s)
         threshold_s = self.settings.continuity_threshold_s
-        begun = sum(sentence.start_sent for sentence in self.begun)
+        spoken = [each for each in self.begun if each.start_sent] if self.cancelled else self.sentences
+        finished = [each.finished for each in spoken]
         return UtteranceDone(
             utterance_index=self.index,
             context_id=self.context_id,
-            total_sentences=begun if self.cancelled else self.total_sentences,
+            total_sentences=len(spoken),
             cancelled=self.cancelled,
             characters=self.characters,
             report=report,
             ttfa_s=self.ttfa_s,
             continuity_ok=report.continuity_ok(threshold_s),
             continuity_threshold_s=threshold_s,
+            outcomes=tuple(each.reason for each in finished if each is not None),
         )

@@ -93,6 +93,10 @@ class Pronunciations:
             {text[found.start : found.end]: found.spelling for found in self._find(text) if found.is_ipa}.items()
         )
 
+    def added_by_ipa(self, text: str) -> int:
+        """How many more symbols the IPA of its words has than they have letters."""
+        return sum(len(found.spelling) - (found.end - found.start) for found in self._find(text) if found.is_ipa)
+
     def _find(self, text: str) -> Iterator[_Found]:
         if self._first is None:
             return

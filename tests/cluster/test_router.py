@@ -27,9 +27,10 @@ from realtime_tts.engine.api import (
 )
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
-from realtime_tts.errors import EngineUnavailable, Overloaded, SynthesisFailed
+from realtime_tts.engine.state import REPLY_S
+from realtime_tts.errors import EngineUnavailable, Overloaded, SynthesisFailed, WaitedTooLong
 from tests.cluster.stepped import SteppedEngine
-from tests.fakes import request
+from tests.fakes import FakeEngine, request
 
 TEXT = "This is a sentence of some length, so that it takes many frames."
 
@@ -106,12 +107,26 @@ def test_a_listener_s_next_utterance_may_be_served_by_another_replica_when_it_ha
     engine.send(Submit(request(2, TEXT, stream="s")), heard.on_event)
     run_all(replicas)
     assert listeners_of(engine) == [1, 0]
-    clock.advance(3.0)
+    clock.advance(3.0 + REPLY_S)
     engine.send(Submit(dataclasses.replace(request(3, TEXT, stream="s"), utterance_index=1)), heard.on_event)
     run_all(replicas)
     assert listeners_of(engine) == [0, 1]
     assert EndStream("s") in replicas[0].commands
     assert [heard.end(f"r{number}").reason for number in (1, 2, 3)] == [FinishReason.COMPLETE] * 3
+
+
+def test_a_request_that_has_waited_in_the_queue_of_one_replica_does_not_wait_in_another_one() -> None:
+    for error, asked in ((Overloaded("full"), 1), (WaitedTooLong("waited"), 0)):
+        engine, replicas = ReplicatedEngine(VirtualClock()), [FakeEngine(), FakeEngine()]
+        for name, replica in zip("ab", replicas, strict=True):
+            engine.add(name, replica)
+        heard = Listeners(engine)
+        engine.send(Submit(dataclasses.replace(request(0, TEXT), live=False)), heard.on_event)
+        first, other = sorted(replicas, key=lambda each: len(each.requests), reverse=True)
+        first.finish(0, error)
+        assert len(other.requests) == asked, error
+        if not asked:
+            assert heard.end("r0").error is error
 
 
 def test_a_refused_listener_asks_the_others_and_gets_the_soonest_retry_of_all() -> None:

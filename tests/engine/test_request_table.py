@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from realtime_tts.clock import VirtualClock
+from realtime_tts.engine.admission_queue import AdmissionQueue
 from realtime_tts.engine.api import AudioReady, AudioSent, Cancel, EndStream, FinishReason, RequestFinished, Submit
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
@@ -117,17 +119,46 @@ def test_without_admission_the_load_is_that_of_the_present() -> None:
     assert engine.status().capacity is None
 
 
-def test_another_utterance_of_a_playing_listener_waits_like_any_other() -> None:
-    """Otherwise listeners who never stop would keep all others waiting for ever."""
-    config = EngineConfig(max_wait_s=None)
-    engine, _events, _executor = make_held_engine(tone.build(costs=SLOW, decode_batch=4), config=config)
-    for number in range(100):
+def test_the_next_utterance_of_a_speaking_listener_waits_for_its_own_previous_one_and_is_never_refused() -> None:
+    engine, events, _executor = make_held_engine(tone.build(costs=SLOW, decode_batch=4))
+    for number in range(200):
         engine.handle(Submit(request(number)))
-    waiting = engine.status().waiting_requests
+    engine.step()
+    waiting, refused = engine.status().waiting_requests, len(events)
     engine.handle(Submit(dataclasses.replace(request(500, stream="s0"), utterance_index=1)))
-    assert engine.status().waiting_requests == waiting + 1
-    engine.handle(Submit(request(501, stream="s0")))
-    assert engine._table.requests["r501"].admitted, "but the next sentence of the same utterance does not"
+    engine.handle(Submit(dataclasses.replace(request(501, stream="s0"), utterance_index=1)))
+    engine.handle(Submit(request(502, stream="s0")))
+    engine.step()
+    assert len(events) == refused
+    assert engine.status().waiting_requests == waiting + 2
+    assert engine._table.requests["r502"].admitted, "a sentence of the utterance that has begun"
+    engine.handle(Cancel("r502"))
+    engine.handle(Cancel("r0"))
+    engine.step()
+    assert engine._table.requests["r500"].admitted, "its capacity passes from one utterance to the next"
+    assert engine._table.requests["r501"].admitted
+    assert engine.status().waiting_requests == waiting
+
+
+def test_a_listener_who_never_stops_does_not_keep_others_waiting_for_ever() -> None:
+    clock = VirtualClock()
+    engine, _events, executor = make_held_engine(
+        with_slots(tone.build(), "talker", 1), clock=clock, config=EngineConfig(max_wait_s=None)
+    )
+    engine.handle(Submit(request(0, stream="speaker")))
+    engine.handle(Submit(request(99, stream="newcomer")))
+    admitted_after = None
+    for utterance in range(1, 20):
+        following = dataclasses.replace(request(utterance, stream="speaker"), utterance_index=utterance)
+        engine.handle(Submit(following))
+        clock.advance(1.0)
+        while not ends_of(_events, f"r{utterance - 1}"):
+            executor.run_all()
+            engine.step()
+        if engine._table.requests["r99"].admitted:
+            admitted_after = utterance
+            break
+    assert admitted_after == AdmissionQueue.FAIR_S
 
 
 def test_the_next_sentences_of_a_waiting_utterance_are_admitted_with_it_and_never_refused() -> None:
@@ -136,19 +167,19 @@ def test_the_next_sentences_of_a_waiting_utterance_are_admitted_with_it_and_neve
         engine.handle(Submit(request(number)))
     engine.step()
     table = engine._table
-    last = list(table.waiting)[-1]
-    waiting, refused = len(table.waiting), len(events)
+    last = next(state for state in reversed(table.requests.values()) if not state.admitted)
+    waiting, refused = len(table.queue), len(events)
     assert refused, "the queue is full"
     for number in range(1000, 1005):
         engine.handle(Submit(request(number, stream=last.request.stream_id)))
     engine.step()
     assert len(events) == refused
-    assert len(table.waiting) == waiting + 5
+    assert len(table.queue) == waiting + 5
     for number in range(waiting):
         engine.handle(EndStream(f"s{number}"))
-    assert table.waiting
+    assert table.queue
     engine.step()
-    assert not table.waiting, "all are admitted as one listener"
+    assert not table.queue, "all are admitted as one listener"
     assert last.admitted
     assert all(table.requests[f"r{number}"].admitted for number in range(1000, 1005))
     assert table._occupied() == engine.status().capacity
@@ -168,13 +199,15 @@ def test_a_sentence_with_late_text_waits_ahead_of_new_listeners_and_is_never_ref
     engine.step()
     assert ends_of(events, "r1001")
     assert not ends_of(events, "r1000")
-    assert engine._table.waiting[0].request_id == "r1000"
+    first = engine._table.queue.next_live()
+    assert first is not None
+    assert [state.request_id for state in first.requests] == ["r1000"]
     engine.handle(EndStream("s1"))
     engine.step()
     assert engine._table.requests["r1000"].admitted
 
 
-def test_where_the_first_waiting_sentence_is_cancelled_the_next_ones_still_wait() -> None:
+def test_an_utterance_keeps_its_place_in_the_queue_where_its_first_sentence_is_cancelled() -> None:
     config = EngineConfig(max_wait_s=None)
     engine, _events, _executor = make_held_engine(tone.build(costs=SLOW, decode_batch=4), config=config)
     for number in range(100):
@@ -185,8 +218,8 @@ def test_where_the_first_waiting_sentence_is_cancelled_the_next_ones_still_wait(
     engine.handle(EndStream("s0"))
     engine.step()
     table = engine._table
-    assert not table.requests["r500"].admitted
-    assert table.requests[f"r{capacity + 1}"].admitted, "which came before it"
+    assert table.requests["r500"].admitted
+    assert not table.requests[f"r{capacity + 1}"].admitted, "which came after it"
 
 
 def test_a_refusal_for_lack_of_slots_states_the_wait_for_a_slot() -> None:

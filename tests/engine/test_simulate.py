@@ -191,7 +191,7 @@ def test_every_request_is_served_or_refused_and_no_state_remains(
     assert len(listeners.ends) == len(arrivals)
     assert engine.status().active_requests == 0
     assert not engine._table._streams
-    assert not engine._table.waiting
+    assert not engine._table.queue
     assert slots(listeners.models[0]) == 0
 
 

@@ -19,7 +19,7 @@ class ReportingEngine(FakeEngine):
         return self._status
 
 
-READY = EngineStatus(ready=True, reason="ready", active_requests=2, waiting_requests=1, capacity=7)
+READY = EngineStatus(ready=True, reason="ready", active_requests=2, waiting_requests=1, queued_requests=1, capacity=7)
 STUCK = EngineStatus(ready=False, reason="talker is stuck", active_requests=1, waiting_requests=1, capacity=3)
 
 
@@ -72,7 +72,7 @@ def test_another_engine_can_be_the_default() -> None:
 
 def test_all_engines_are_ready_together_and_requests_are_added_up() -> None:
     assert Engines({"one": ReportingEngine(READY), "two": ReportingEngine(READY)}).status() == replace(
-        READY, active_requests=4, waiting_requests=2
+        READY, active_requests=4, waiting_requests=2, queued_requests=2
     )
     for default, other, reason in ((READY, STUCK, "two: talker is stuck"), (STUCK, READY, "talker is stuck")):
         status = Engines({"one": ReportingEngine(default), "two": ReportingEngine(other)}).status()

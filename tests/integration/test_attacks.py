@@ -339,6 +339,14 @@ async def test_slow_senders_of_headers_use_no_session_capacity() -> None:
         await until(lambda: server.connections.open_connections == 0)
 
 
+async def test_a_short_text_with_a_long_pronunciation_is_not_a_way_around_the_quota() -> None:
+    async with guarded() as (url, _server), aiohttp.ClientSession() as http:
+        body = {"input": "Go on. Go on.", "pronunciations": {"go": "b" * 200}, "response_format": "pcm"}
+        async with http.post(f"{url}/v1/audio/speech", json=body, headers=bearer(LIMITED)) as response:
+            error = (await response.json())["error"]
+            assert (response.status, error["code"]) == (429, "quota_exceeded")
+
+
 def test_every_file_that_security_md_names_exists() -> None:
     root = Path(__file__).parents[2]
     named = re.findall(r"`((?:[a-z_]+/)*(?:[a-z_]+\.py|[a-z_]+/))`", (root / "SECURITY.md").read_text("utf-8"))

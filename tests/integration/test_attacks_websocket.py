@@ -32,6 +32,16 @@ def open_websockets() -> list[WebSocket]:
     return [each for each in gc.get_objects() if type(each) is WebSocket and not each._ended]
 
 
+def pause_reading(writer: asyncio.StreamWriter) -> None:
+    assert isinstance(writer.transport, asyncio.Transport)
+    writer.transport.pause_reading()
+
+
+def resume_reading(writer: asyncio.StreamWriter) -> None:
+    assert isinstance(writer.transport, asyncio.Transport)
+    writer.transport.resume_reading()
+
+
 async def test_a_flood_of_small_frames_ends_its_session_and_no_other() -> None:
     async with tone_server() as (url, server), base_client(url, **STREAM) as client:
         await client.next("session.updated")
@@ -71,14 +81,14 @@ async def test_pings_of_a_client_that_does_not_read_are_not_queued() -> None:
     async with tone_server() as (url, server):
         reader, writer = await raw_socket(url)
         (attacked,) = open_websockets()
-        writer.transport.pause_reading()
+        pause_reading(writer)
         attacked._connection.pause_writing()  # as the transport does when its buffer is full
         for number in range(MAX_SMALL_FRAMES // 2):
             writer.write(frame(PING, b"%d" % number))
         await until(lambda: attacked._small_frames == MAX_SMALL_FRAMES // 2)
         assert attacked._transport.get_write_buffer_size() == 0
         attacked._connection.resume_writing()
-        writer.transport.resume_reading()
+        resume_reading(writer)
         writer.write(close(1000))
         async with asyncio.timeout(10):
             assert await reader.read() == b"\x88\x02\x03\xe8"
@@ -105,7 +115,7 @@ async def test_a_client_that_reads_nothing_cannot_queue_large_answers() -> None:
     config = {"type": "session.config", "pronunciations": {f"word{number}": "x" * 100 for number in range(1000)}}
     async with tone_server(limits=ServerLimits(session=limits)) as (url, server):
         _reader, writer = await raw_socket(url)
-        writer.transport.pause_reading()
+        pause_reading(writer)
         data = frame(TEXT, json.dumps(config).encode(), mask=b"\0\0\0\0")
         with suppress(ConnectionError):
             for _ in range(200):

@@ -341,7 +341,7 @@ async def test_a_stage_that_raises_fails_that_sentence_and_the_next_one_is_spoke
 ) -> None:
     for stage in ("talker", "code2wav"):
         for config in (STREAM, {"response_format": "wav"}):
-            model = tone.build(max_batch=1)  # an exception of a stage fails its whole batch
+            model = tone.build(max_batch=1, decode_batch=1)  # an exception of a stage fails its whole batch
             async with one_client(wrapped(model, stage, raises_for("This one fails.")), **config) as client:
                 utterance = await client.speak("This one works. This one fails. This one works too.")
                 assert [sentence.failed for sentence in utterance.sentences] == [False, True, False], stage

@@ -35,6 +35,7 @@ NAMES = [
     "engine_ready",
     "engine_requests_active",
     "engine_requests_waiting",
+    "engine_requests_queued",
     "engine_capacity",
     "stage_batch_size",
     "stage_step_seconds",

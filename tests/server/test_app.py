@@ -73,7 +73,8 @@ async def test_health_and_readiness(url: str) -> None:
     assert (answer["active_sessions"], answer["active_requests"], answer["waiting_requests"]) == (1, 0, 0)
     assert answer["places"] >= 1
     assert answer["costs"]["frame"]
-    own = {name: answer[name] for name in ("model", "ready", "reason", "active_requests", "waiting_requests", "places")}
+    names = ("model", "ready", "reason", "active_requests", "waiting_requests", "queued_requests", "places")
+    own = {name: answer[name] for name in names}
     assert answer["models"] == [{**own, "scheduler": "deadline", "costs": answer["costs"]}]
 
 

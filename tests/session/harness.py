@@ -26,10 +26,10 @@ from realtime_tts.frontends.native.decode import decode
 from realtime_tts.frontends.native.encode import NativeEncoder
 from realtime_tts.session.events import AudioChunk, AudioEnd, Closed, SessionEvent
 from realtime_tts.session.frontend import FrontEnd
-from realtime_tts.session.limits import SessionLimits
+from realtime_tts.session.limits import Quota, SessionLimits
 from realtime_tts.session.observer import SessionObserver
 from realtime_tts.session.runner import SessionRunner
-from realtime_tts.session.session import Command, FetchReference, Quota, Session
+from realtime_tts.session.session import Command, FetchReference, Session
 
 INFO = tone.info()
 STREAM = {"type": "session.config", "response_format": "pcm", "stream_audio": True}

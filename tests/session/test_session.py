@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from realtime_tts.engine.models import tone
-from realtime_tts.errors import Overloaded, RealtimeTTSError, SynthesisFailed
+from realtime_tts.errors import NothingToSpeak, Overloaded, RealtimeTTSError, SynthesisFailed
 from realtime_tts.frontends.native.frame_header import HEADER_BYTES, FrameHeader
 from realtime_tts.frontends.native.messages import (
     AudioCancelled,
@@ -24,7 +24,7 @@ from realtime_tts.frontends.native.messages import (
 from realtime_tts.session.events import Closed
 from realtime_tts.session.inputs import KeepAlive
 from realtime_tts.session.limits import SessionLimits
-from tests.session.harness import DONE, INFO, READING_AHEAD, STREAM, Harness, configured
+from tests.session.harness import CANCEL, DONE, INFO, READING_AHEAD, STREAM, Harness, configured
 
 
 @given(st.data())
@@ -264,6 +264,30 @@ def test_a_rejected_utterance_that_was_sent_ahead_does_not_interrupt_the_current
     (error,) = harness.of(ServerError)
     assert (error.code, error.fatal, error.retry_after_ms) == ("overloaded", False, 2000.0)
     assert [done.total_sentences for done in harness.of(SessionDone)] == [1, 1]
+    assert [done.reason for done in harness.of(SessionDone)] == ["complete", "incomplete"]
+
+
+def test_the_end_of_an_utterance_states_how_each_sentence_ended() -> None:
+    harness = configured()
+    harness.text("One is here. Two is here. Three is here. Four is here.")
+    harness.client(DONE)
+    for number, error in enumerate((None, SynthesisFailed("it broke"), None, NothingToSpeak("no words"))):
+        harness.finish(harness.submitted[number], error)
+    (done,) = harness.of(SessionDone)
+    assert done.outcomes == ("complete", "error", "complete", "error")
+    assert list(done.outcomes) == [each.reason for each in harness.of(AudioDone)]
+    assert (done.total_sentences, done.reason) == (4, "incomplete")
+
+
+def test_a_cancelled_utterance_states_how_those_of_its_sentences_ended_that_had_begun() -> None:
+    harness = configured()
+    harness.text("One is here. Two is here. Three is here.")
+    harness.client(DONE)
+    harness.complete(harness.submitted[0])
+    harness.audio(harness.submitted[1], slice(0, 3))
+    harness.client(CANCEL)
+    (done,) = harness.of(SessionDone)
+    assert (done.outcomes, done.total_sentences, done.reason) == (("complete", "cancelled"), 2, "cancelled")
 
 
 # -- Quota -------------------------------------------------------------------------------------------------------------

@@ -37,7 +37,20 @@ def modelled_capacity(load: Load, request_frames: float) -> int:
     return low
 
 
+def modelled_interval_s(load: Load, streams: int, request_frames: float) -> float:
+    """Seconds between the ends of two requests, while so many streams share the lanes."""
+    shares = _lane_shares(load, streams, request_frames)
+    return max(shares.values()) * request_frames * load.frame_s / streams
+
+
 def _fits(load: Load, streams: int, request_frames: float) -> bool:
+    stages = Counter(lane.name for lane in load.lanes)
+    limits = {name: UTILISATION if count == 1 else SHARED_UTILISATION for name, count in stages.items()}
+    return all(share <= limits[name] for name, share in _lane_shares(load, streams, request_frames).items())
+
+
+def _lane_shares(load: Load, streams: int, request_frames: float) -> dict[str, float]:
+    """The part of each lane's time that so many streams need."""
     full = Load(
         costs=load.costs,
         plan=load.plan,
@@ -51,9 +64,7 @@ def _fits(load: Load, streams: int, request_frames: float) -> bool:
     shares: defaultdict[str, float] = defaultdict(float)
     for lane, share in zip(load.lanes, _shares(full, streams, request_frames), strict=True):
         shares[lane.name] += share
-    stages = Counter(lane.name for lane in load.lanes)
-    limits = {name: UTILISATION if count == 1 else SHARED_UTILISATION for name, count in stages.items()}
-    return all(share <= limits[name] for name, share in shares.items())
+    return shares
 
 
 def _shares(full: Load, streams: int, request_frames: float) -> list[float]:
@@ -118,19 +129,72 @@ class Feedback:
             self.factor = min(1.0, self.factor + 1.0 / max(1, capacity))
 
 
+@dataclass(slots=True)
+class QueueRate:
+    """How fast queued requests are admitted: what a refused one is advised to wait follows from it."""
+
+    SMOOTHING = 0.2
+    MAX_RETRY_S = 60.0
+    """Clients ignore longer ones: the SDKs of OpenAI do."""
+
+    max_queued: int
+    _interval_s: float | None = None
+    """Between two admissions while requests wait; None before the first."""
+    _since_s: float | None = None
+    """The last admission, or when the first of those that wait was queued; None while none waits."""
+    _next_retry_s: float = 0.0
+
+    def on_admitted(self, now_s: float) -> None:
+        if self._since_s is not None:
+            interval_s = now_s - self._since_s
+            before_s = interval_s if self._interval_s is None else self._interval_s
+            self._interval_s = before_s + self.SMOOTHING * (interval_s - before_s)
+            self._since_s = now_s
+
+    def on_waiting(self, waiting: int, now_s: float) -> None:
+        """So many requests wait now."""
+        if not waiting:
+            self._since_s = None
+        elif self._since_s is None:
+            self._since_s = now_s
+
+    def retry_after_s(self, queued: int, modelled_interval_s: float, now_s: float) -> float:
+        """When a request that comes back will not have to wait long, with `queued` others waiting now.
+
+        Every refused one gets a later time than the one before: otherwise all would come back at once, and most would
+        be refused again.  Over HTTP the time is in whole seconds: no more may share one than the queue has room for.
+        """
+        interval_s = modelled_interval_s if self._interval_s is None else self._interval_s
+        step_s = max(interval_s, 1.0 / max(1, self.max_queued))
+        since_s = now_s if self._since_s is None else self._since_s
+        # If the present interval is already longer than usual, it will be about as long again.
+        wait_s = max(interval_s, now_s - since_s) + queued * interval_s
+        at_s = min(max(now_s + wait_s, self._next_retry_s + step_s), now_s + self.MAX_RETRY_S)
+        self._next_retry_s = at_s
+        return at_s - now_s
+
+
 class Admission:
     """The present capacity, and whether one more listener may wait for it.  Owned by the engine."""
 
     TICK_S = 0.25
     SMOOTHING = 0.05
     USUAL_REQUEST_S = 5.0
+    LEAST_NEW_SHARE = 0.05
+    RETRY_GRACE_S = 0.5
+    """A client that retries is so much later than it was advised, at most."""
 
-    def __init__(self, max_wait_s: float | None) -> None:
+    def __init__(self, max_wait_s: float | None, max_queued: int = 0) -> None:
         self._max_wait_s = max_wait_s
         self._feedback = Feedback()
         self._request_s = self.USUAL_REQUEST_S
+        self._new_share = 1.0
+        """Of the admitted utterances, those of new listeners: the others keep the capacity of the one before."""
         self._capacity = MAX_CAPACITY
         self._next_tick_s: float | None = None
+        self._queue_rate = QueueRate(max_queued)
+        self._live_retry_s: float | None = None
+        """When a refused listener is expected to retry."""
 
     @property
     def capacity(self) -> int:
@@ -155,16 +219,58 @@ class Admission:
         """A request was decoded completely and gave so much audio."""
         self._request_s += self.SMOOTHING * (audio_s - self._request_s)
 
-    def refusal(self, queued: int, capacity: int) -> Overloaded | None:
+    def observe_admission(self, *, new: bool) -> None:
+        """A listener's utterance was admitted, who is new or spoke before."""
+        if new:
+            self._live_retry_s = None
+        self._new_share += self.SMOOTHING * (new - self._new_share)
+
+    def refusal(self, queued: int, capacity: int, now_s: float) -> Overloaded | None:
         """Why a new listener may not wait behind `queued` others; None where it may.
 
-        Capacity becomes free at the rate capacity / request.  A listener who would wait longer than a person accepts is
-        refused at once, with the time after which to retry.
+        Capacity becomes free at the rate capacity / request, except for what listeners keep for their next utterance.
+        One who would wait longer than a person accepts is refused at once, with the time after which to retry.
         """
-        wait_s = (queued + 1) * self._request_s / capacity
+        wait_s = (queued + 1) * self._request_s / (capacity * max(self.LEAST_NEW_SHARE, self._new_share))
         if self._max_wait_s is None or wait_s <= self._max_wait_s:
             return None
+        retry_after_s = max(1.0, round(wait_s, 1))
+        self._live_retry_s = now_s + retry_after_s
         return Overloaded(
             f"at the capacity of {capacity} listeners with {queued} waiting: the expected wait is {wait_s:.1f} s",
-            retry_after_s=max(1.0, round(wait_s, 1)),
+            retry_after_s=retry_after_s,
         )
+
+    # -- Requests that nobody listens to yet ---------------------------------------------------------------------------
+
+    def patient_capacity(self, capacity: int, load: Load, now_s: float) -> int:
+        """How many streams there may be for a queued request to be admitted.
+
+        One fewer if it would use the capacity when a refused listener retries: else the queue, which always has a
+        request ready, would take all capacity that becomes free, and listeners would be refused time after time.
+        """
+        if self._live_retry_s is None or now_s >= self._live_retry_s + self.RETRY_GRACE_S:
+            return capacity
+        ends_s = now_s + capacity * self._modelled_interval_s(load, capacity)
+        return capacity if ends_s < self._live_retry_s else capacity - 1
+
+    def _modelled_interval_s(self, load: Load, capacity: int) -> float:
+        return modelled_interval_s(load, capacity, self._request_s / load.frame_s)
+
+    def on_patient_admitted(self, now_s: float) -> None:
+        self._queue_rate.on_admitted(now_s)
+
+    def on_patients_waiting(self, waiting: int, now_s: float) -> None:
+        """So many queued requests could not be admitted."""
+        self._queue_rate.on_waiting(waiting, now_s)
+
+    def patient_refusal(self, words: str, queued: int, capacity: int, load: Load, now_s: float) -> Overloaded:
+        """The refusal of a request that waited too long, or found no room in the queue, with `queued` others in it."""
+        wait_s = self._queue_rate.retry_after_s(queued, self._modelled_interval_s(load, capacity), now_s)
+        return Overloaded(f"{words}; retry in about {wait_s:.0f} s", retry_after_s=max(1.0, round(wait_s, 1)))
+
+    def next_change_s(self, due_s: float, now_s: float) -> float:
+        """When a queued request can be admitted though nothing else happens, or `due_s`, which is earlier."""
+        if self._live_retry_s is None or now_s >= self._live_retry_s + self.RETRY_GRACE_S:
+            return due_s
+        return min(due_s, self._live_retry_s + self.RETRY_GRACE_S)

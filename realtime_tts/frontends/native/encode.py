@@ -279,7 +279,7 @@ def _utterance_done(event: UtteranceDone) -> SessionDone:
     return SessionDone(
         total_sentences=event.total_sentences,
         utterance_index=event.utterance_index,
-        reason="cancelled" if event.cancelled else "complete",
+        reason=event.reason,
         usage=Usage(characters=event.characters, audio_ms=_ms(report.audio_s)),
         continuity=Continuity(
             ttfp_ms=_ms_or_none(report.ttfp_s),
@@ -293,6 +293,7 @@ def _utterance_done(event: UtteranceDone) -> SessionDone:
             continuity_ok=event.continuity_ok,
         ),
         context_id=event.context_id,
+        outcomes=tuple(outcome.value for outcome in event.outcomes),
     )
 
 

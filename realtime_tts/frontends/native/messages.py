@@ -316,6 +316,8 @@ class SessionDone(ServerMessage, frozen=True, kw_only=True, tag="session.done"):
     usage: Usage
     continuity: Continuity
     context_id: str | None = None
+    outcomes: tuple[str, ...] | None = None
+    """The `reason` of each sentence's `audio.done`, in order."""
 
 
 class SessionExpiring(ServerMessage, frozen=True, kw_only=True, tag="session.expiring"):

@@ -14,10 +14,10 @@ import logging
 import socket
 import struct
 from collections.abc import Coroutine, Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from aiohttp import hdrs, web
-from aiohttp.abc import AbstractStreamWriter
 from websockets.frames import Frame as WireFrame
 from websockets.frames import Opcode
 from websockets.protocol import OPEN, SERVER, Protocol
@@ -362,8 +362,7 @@ class WebSocket:
             self._write_close(struct.pack("!H", code) + reason.encode())
         try:
             async with asyncio.timeout(LINGER_S if self._discards else CLOSE_TIMEOUT_S):
-                while await self._discard():
-                    await asyncio.sleep(0)
+                await self._discard_all()
         except TimeoutError:
             if self._transport.get_write_buffer_size():
                 self._transport.abort()  # it would wait for a client that does not read
@@ -372,12 +371,14 @@ class WebSocket:
         self._close_sent = True
         self._transport.write(_SHORT.pack(0x88, len(payload)) + payload)
 
-    async def _discard(self) -> bool:
-        """Discards a message.  Returns False at the end."""
-        try:
-            return await self.receive() is not None
-        except RealtimeTTSError:
-            return True
+    async def _discard_all(self) -> None:
+        """Discards what the peer sends, until its close or the end of the connection."""
+        while not (self._ended and not self._unread):
+            self._messages.clear()
+            self._error = None
+            with suppress(RealtimeTTSError):
+                await self.receive()
+            await asyncio.sleep(0)  # many messages would delay all other sessions
 
     def abort(self) -> None:
         self._transport.abort()

@@ -144,7 +144,9 @@ def parse_speech(
     whole = not streamed and not sse
     _check_text(asked.input, max_whole_chars if whole else max_chars)
     # The session's own format has no effect: this front end encodes all sentences as one.
-    configure = replace(to_configure(message), stream_audio=True)
+    # Only who asks for a stream is known to listen to it: most clients wait for the whole response, in any format.
+    live = asked.stream is True or sse
+    configure = replace(to_configure(message), stream_audio=True, live=live)
     return Speech(asked.input, configure, audio_format, whole, sse, tuple(ignored))
 
 

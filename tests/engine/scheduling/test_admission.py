@@ -3,10 +3,17 @@
 import dataclasses
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.engine.scheduling.admission import MAX_CAPACITY, Admission, Feedback, modelled_capacity
+from realtime_tts.engine.scheduling.admission import (
+    MAX_CAPACITY,
+    Admission,
+    Feedback,
+    QueueRate,
+    modelled_capacity,
+    modelled_interval_s,
+)
 from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts, UpstreamCosts
 from realtime_tts.engine.scheduling.load import Load, StageLane
 from tests.engine.scheduling import loads
@@ -68,14 +75,14 @@ def test_a_device_without_costs_has_the_maximal_capacity() -> None:
 def test_a_listener_who_would_wait_too_long_is_refused_with_the_expected_wait() -> None:
     admission = Admission(max_wait_s=0.5)
     admission.tick(load(), [], now_s=0.0)
-    assert admission.refusal(0, 40) is None
-    refusal = admission.refusal(100, 40)
+    assert admission.refusal(0, 40, now_s=0.0) is None
+    refusal = admission.refusal(100, 40, now_s=0.0)
     assert refusal is not None
     assert refusal.retry_after_s == pytest.approx(101 * 5 / 40, abs=0.1)
-    few = admission.refusal(0, 4)
+    few = admission.refusal(0, 4, now_s=0.0)
     assert few is not None
     assert few.retry_after_s == pytest.approx(5 / 4, abs=0.1)
-    assert Admission(max_wait_s=None).refusal(10_000, 40) is None
+    assert Admission(max_wait_s=None).refusal(10_000, 40, now_s=0.0) is None
 
 
 def test_capacity_is_calculated_once_a_tick() -> None:
@@ -119,3 +126,55 @@ def test_the_correction_stays_within_bounds(ticks: list[list[float]]) -> None:
     for number, leads_s in enumerate(ticks):
         feedback.observe(leads_s, load(), capacity=10, now_s=number * 0.25)
         assert Feedback.LEAST <= feedback.factor <= 1.0
+
+
+# -- Capacity that listeners keep, and queued requests -----------------------------------------------------------------
+
+
+def test_capacity_that_listeners_keep_for_their_next_utterance_does_not_count_as_becoming_free() -> None:
+    admission = Admission(max_wait_s=0.5)
+    admission.tick(load(), [], now_s=0.0)
+    assert admission.refusal(0, 16, now_s=0.0) is None
+    for number in range(200):
+        admission.observe_admission(new=number % 4 == 0)
+    refused = admission.refusal(0, 16, now_s=0.0)
+    assert refused is not None
+    assert refused.retry_after_s == pytest.approx(4 * 5 / 16, rel=0.3)
+
+
+def test_the_modelled_interval_is_that_of_the_device() -> None:
+    """At its capacity a device makes speech at the rate at which it is played; with one listener it is faster."""
+    capacity = modelled_capacity(load(), 63)
+    assert modelled_interval_s(load(), capacity, 63) == pytest.approx(0.92 * 63 * 0.08 / capacity, rel=0.1)
+    assert modelled_interval_s(load(), 1, 63) < 0.2 * 63 * 0.08
+
+
+def test_the_time_to_retry_follows_from_how_fast_queued_requests_were_admitted() -> None:
+    rate = QueueRate(max_queued=4)
+    assert rate.retry_after_s(3, 0.5, now_s=0.0) == pytest.approx(2.0), "as modelled, before anything is measured"
+    rate = QueueRate(max_queued=4)
+    rate.on_waiting(4, 0.0)
+    for number in range(1, 20):
+        rate.on_admitted(number * 2.0)
+        rate.on_waiting(4, number * 2.0)
+    assert rate.retry_after_s(3, 0.5, now_s=38.0) == pytest.approx(8.0)
+    assert rate.retry_after_s(3, 0.5, now_s=38.0) == pytest.approx(10.0), "the next one comes later"
+
+
+def test_a_present_wait_that_is_longer_than_usual_counts() -> None:
+    rate = QueueRate(max_queued=4)
+    rate.on_waiting(1, 100.0)
+    assert rate.retry_after_s(0, 0.5, now_s=115.0) == pytest.approx(15.0)
+    rate.on_waiting(0, 116.0)
+    rate.on_waiting(1, 500.0)
+    assert rate.retry_after_s(0, 0.5, now_s=501.0) == pytest.approx(1.0), "time without a queue does not count"
+
+
+@given(st.lists(st.tuples(st.integers(0, 64), st.floats(0.0, 30.0)), max_size=100), st.integers(0, 8))
+@settings(max_examples=50)
+def test_no_time_to_retry_is_longer_than_clients_accept(refusals: list[tuple[int, float]], max_queued: int) -> None:
+    rate, now_s = QueueRate(max_queued), 0.0
+    for queued, later_s in refusals:
+        now_s += later_s
+        rate.on_waiting(queued, now_s)
+        assert 0.0 <= rate.retry_after_s(queued, 1.0, now_s) <= QueueRate.MAX_RETRY_S + 1e-6

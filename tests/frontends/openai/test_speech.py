@@ -71,6 +71,19 @@ def test_what_has_its_length_in_front_is_whole_unless_it_is_to_be_streamed(encod
     assert speech_for(input="Hello.", response_format=encoding.value, stream=False, stream_format="sse").whole is False
 
 
+def test_only_a_request_for_a_stream_is_live() -> None:
+    """Most clients wait for the whole response, in any format."""
+    for fields, live in (
+        ({}, False),
+        ({"stream": False}, False),
+        ({"response_format": "wav"}, False),
+        ({"stream": True}, True),
+        ({"stream_format": "sse"}, True),
+        ({"stream": False, "stream_format": "sse"}, True),
+    ):
+        assert speech_for(input="Hello.", **fields).config.live is live, fields
+
+
 def test_more_text_may_be_streamed_than_kept() -> None:
     text = "x" * 51
     assert speech_for(input=text).text == text
@@ -86,7 +99,7 @@ def test_only_fields_with_the_same_meaning_are_passed_to_the_session() -> None:
         "context_id": "c", "instructions": "Whisper.",
     }  # fmt: skip
     speech = speech_for(**fields)
-    assert speech.config == Configure(voice="tone_high", speed=2, seed=1, stream_audio=True)
+    assert speech.config == Configure(voice="tone_high", speed=2, seed=1, stream_audio=True, live=False)
     assert set(speech.ignored) == fields.keys() - {"input", "voice", "speed", "seed"}
 
 
@@ -102,7 +115,7 @@ def done(audio_s: float) -> UtteranceDone:
 
 async def test_no_text_is_given_before_the_config_is_accepted() -> None:
     front_end = front_end_for()
-    assert await front_end.receive() == (Configure(stream_audio=True),)
+    assert await front_end.receive() == (Configure(stream_audio=True, live=False),)
     text = asyncio.create_task(front_end.receive())
     for _ in range(5):
         await asyncio.sleep(0)
