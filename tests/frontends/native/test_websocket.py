@@ -1,4 +1,4 @@
-"""WebSocket frames that aiohttp rejects: an error message precedes the close."""
+"""WebSocket frames that cannot be read: an error message precedes the close."""
 
 import json
 import struct
