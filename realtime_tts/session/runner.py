@@ -35,6 +35,12 @@ async def no_references(_ref_audio: str) -> Reference:
 class SessionRunner:
     """Serves one client until either side ends the session.  Every exit path frees its requests at the engine."""
 
+    __slots__ = (
+        *("_clock", "_context", "_engines", "_fetch_reference", "_fetching", "_front_end", "_giving_up"),
+        *("_is_lost", "_is_writing", "_limits", "_observer", "_outgoing", "_reading", "_reads_until_s", "_rest"),
+        *("_session", "_stopped_reading", "_watch_timer", "_watched_until_s", "_writing_since_s"),
+    )
+
     def __init__(
         self,
         front_end: FrontEnd,

@@ -89,6 +89,12 @@ Command: TypeAlias = EngineCommand | FetchReference
 
 
 class Session:
+    __slots__ = (
+        *("_builder", "_contexts", "_draining", "_expires_at_unix_s", "_fetching", "_gate", "_held", "_info"),
+        *("_lifetime", "_limits", "_models", "_outbox", "_protocol", "_quota", "_regular_close", "_settings"),
+        *("_utterance_count", "model", "session_id"),
+    )
+
     def __init__(
         self,
         session_id: str,

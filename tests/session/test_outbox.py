@@ -1,6 +1,6 @@
 """The outbox: events that have left it count as sent, waiting events can be withdrawn."""
 
-from realtime_tts.session.events import SentenceDone, SentenceStarted
+from realtime_tts.session.events import AudioChunk, SentenceDone, SentenceStarted
 from tests.session.harness import DONE, configured
 
 

@@ -51,7 +51,7 @@ class SentenceAudio:
         if self.started.labelled:
             data = self._header(is_last=is_last) + data
         self._count(packet)
-        return Frame(data, True, packet.samples / self.sample_rate_hz)
+        return Frame(data, True, packet.samples / self.started.audio_format.sample_rate_hz)
 
     def _header(self, *, is_last: bool) -> bytes:
         started = self.started
