@@ -45,6 +45,7 @@ BENCHMARKS = (
         smoke=("--profile", "h200_stateful", "--rate", "2", "--drain", "6", *SHORT),
     ),
     Benchmark("barge_in", quick=("--cancels", "2000"), smoke=("--cancels", "20", "--profile", "free")),
+    Benchmark("soak", quick=("--minutes", "2", "--clients", "10"), smoke=("--minutes", "0.05", "--clients", "3")),
     Benchmark("server_overhead", quick=("--rounds", "1", "--trials", "4")),
     Benchmark("ablation", quick=("--model", "tone", "--rounds", "1")),
     Benchmark("kokoro_profile", quick=("--rounds", "1")),

@@ -131,6 +131,12 @@ class TextTooLong(RealtimeTTSError):
     code = "text_too_long"
 
 
+class BatchTooBig(RealtimeTTSError):
+    """A batch has more items or more text than the limit; nothing of it is spoken.  Send several batches."""
+
+    code = "batch_too_big"
+
+
 class TooMuchUnspoken(TextTooLong):
     """More unspoken text than one session may hold.  Retry after some of it has been spoken."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import soundfile
 
+from realtime_tts.audio.c_stderr import CStderr
 from realtime_tts.audio.pcm import Float32, playable
 from realtime_tts.errors import InvalidConfig
 
@@ -18,6 +19,8 @@ MAX_CHANNELS = 8
 BLOCK_FRAMES = 16_384
 FORMATS = ("WAV", "WAVEX", "FLAC", "OGG", "MP3")
 """By libsndfile's names.  Its parsers of twenty more formats are a risk without a use."""
+
+_C_STDERR = CStderr()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +72,15 @@ def decode_audio(data: bytes, *, max_bytes: int, max_s: float) -> tuple[Float32,
     if not _is_known(data):
         raise InvalidConfig("must be a wav, flac, ogg or mp3 file", param="ref_audio")
     try:
-        with _Sequential(io.BytesIO(data)) as file:
+        with _C_STDERR.discarded(), _Sequential(io.BytesIO(data)) as file:
             _check_header(file, max_s)
             samples = _read(file, math.floor(max_s * file.samplerate), max_s)
             return samples, int(file.samplerate)
-    except (soundfile.SoundFileError, ValueError) as error:
-        raise InvalidConfig(f"cannot be decoded: {str(error)[:200]}", param="ref_audio") from None
+    except soundfile.LibsndfileError as error:
+        # Without the prefix of `str(error)`, in which soundfile names its input by an address in memory.
+        raise InvalidConfig(f"cannot be decoded: {error.error_string[:200]}", param="ref_audio") from None
+    except (soundfile.SoundFileError, ValueError):
+        raise InvalidConfig("cannot be decoded", param="ref_audio") from None
 
 
 def _is_known(data: bytes) -> bool:

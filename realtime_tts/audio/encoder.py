@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from realtime_tts.audio.aac import AacCodec
 from realtime_tts.audio.container import FileCodec, StreamCodec
 from realtime_tts.audio.format import AudioFormat, Encoding
 from realtime_tts.audio.g711 import alaw_bytes, mulaw_bytes
@@ -152,6 +153,8 @@ def _stream_codec(audio_format: AudioFormat) -> Codec:
             return OpusCodec(audio_format.sample_rate_hz)
         case Encoding.FLAC | Encoding.MP3:
             return StreamCodec(audio_format.encoding, audio_format.sample_rate_hz)
+        case Encoding.AAC:
+            return AacCodec(audio_format.sample_rate_hz)
 
 
 def _file_codec(audio_format: AudioFormat) -> Codec:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib.util import find_spec
 
 from realtime_tts.errors import UnsupportedFormat
 
@@ -23,6 +24,8 @@ class Encoding(StrEnum):
     """Streamed: raw packets of 20 ms, one a frame.  Whole: an Ogg Opus file."""
     FLAC = "flac"
     MP3 = "mp3"
+    AAC = "aac"
+    """AAC-LC in ADTS frames.  Needs the extra `aac`."""
 
 
 _G711 = (Encoding.PCM_MULAW, Encoding.PCM_ALAW)
@@ -30,6 +33,7 @@ _BYTES_PER_SAMPLE = {Encoding.PCM: 2, Encoding.WAV: 2, Encoding.PCM_MULAW: 1, En
 _RATES_HZ = {
     Encoding.OPUS: (8_000, 12_000, 16_000, 24_000, 48_000),  # RFC 6716, 2
     Encoding.MP3: (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),  # MPEG-1, -2 and -2.5
+    Encoding.AAC: (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),
 }
 """For formats that do not support every rate."""
 _MIME_TYPES = {
@@ -40,7 +44,13 @@ _MIME_TYPES = {
     Encoding.OPUS: "audio/ogg",
     Encoding.FLAC: "audio/flac",
     Encoding.MP3: "audio/mpeg",
+    Encoding.AAC: "audio/aac",
 }
+
+
+def has_aac() -> bool:
+    """Whether PyAV is installed, without importing it."""
+    return find_spec("av") is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,11 @@ class AudioFormat:
     @classmethod
     def parse(cls, response_format: str, sample_rate_hz: int) -> "AudioFormat":
         """From the names on the wire.  Raises `UnsupportedFormat`, which lists the supported formats."""
+        if response_format == Encoding.AAC and not has_aac():
+            raise UnsupportedFormat(
+                "aac needs a package that this server does not have: pip install 'realtime-tts[aac]'",
+                param="response_format",
+            )
         try:
             encoding = Encoding(response_format)
         except ValueError:

@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from realtime_tts.cli.configured_models import ConfiguredModel, configured_models
+from realtime_tts.cli.voice_aliases import check_all_used, with_aliases
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.cluster.addresses import ReplicaAddresses
 from realtime_tts.cluster.gpus import gpu_environment
@@ -18,10 +19,11 @@ from realtime_tts.cluster.processes import ReplicaProcesses
 from realtime_tts.cluster.router import ReplicatedEngine
 from realtime_tts.config.load import InvalidSetting, read_text
 from realtime_tts.config.schema import AuthSection, ClusterSection, HttpSection, ServerConfig, TracingSection
-from realtime_tts.engine.api import EngineHandle
+from realtime_tts.engine.api import EngineHandle, ModelInfo
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.observer import EngineObserver, EngineObservers, ObservedEngine
+from realtime_tts.frontends.openai.api import HttpLimits
 from realtime_tts.ops import logs
 from realtime_tts.ops.metrics import Metrics
 from realtime_tts.server.access import AccessRules
@@ -32,6 +34,7 @@ from realtime_tts.server.tls import tls_context
 from realtime_tts.session.observer import NoObserver
 from realtime_tts.voices.download import FetchPolicy, fetch
 from realtime_tts.voices.references import References
+from realtime_tts.voices.resolver import BoundedResolver
 from realtime_tts.voices.store import VoiceStore
 
 if TYPE_CHECKING:
@@ -57,14 +60,18 @@ async def serving(config: ServerConfig, report: Callable[[str], None]) -> AsyncI
         if tracing is not None:
             stack.push_async_callback(asyncio.to_thread, tracing.close)
         engines: dict[str, EngineHandle] = {}
+        aliases = config.http.voice_aliases
         for name, model, engine_config in planned_engines(config):
             report(f"Loading {name} ...")
             cluster = config.cluster if not engines else replace(config.cluster, addresses=())
             engine = _engine(name, model, engine_config, cluster, clock, metrics, tracing, report)
-            engines[name] = await stack.enter_async_context(engine)
+            engines[name] = with_aliases(await stack.enter_async_context(engine), model.name, aliases)
+        check_all_used(aliases, [engine.info for engine in engines.values()])
         if metrics is not None:
             lag = asyncio.create_task(metrics.measure_loop_lag(clock))
             stack.callback(lag.cancel)
+            loop = asyncio.get_running_loop()
+            metrics.watch_tasks(lambda: len(asyncio.all_tasks(loop)))
         server = _server(config, engines, clock, access, metrics)
         async with listening(server, config.server.host, config.server.port, tls=tls) as url:
             yield url, server
@@ -178,13 +185,13 @@ def _server(
     limits = ServerLimits(
         max_sessions=config.server.max_sessions, token_life_s=config.auth.token_ttl_s, session=config.session
     )
-    store = voice_store(config.http, {voice for engine in engines.values() for voice in engine.info.voice_names})
+    store = voice_store(config.http, reserved_names(engine.info for engine in engines.values()))
     options = ServerOptions(
         access=access,
         observer=NoObserver() if metrics is None else metrics,
         fetch_reference=references(config.http, store),
+        http=HttpLimits(max_batch_items=config.http.max_batch_items, text_filters=config.http.text_filters),
         voices=store,
-        voice_aliases=config.http.voice_aliases,
         metrics_text=None if metrics is None else metrics.text,
         scheduler=config.engine.scheduler,
     )
@@ -232,12 +239,21 @@ def key_store(auth: AuthSection) -> KeyStore | None:
 
 def references(http: HttpSection, store: VoiceStore | None) -> References:
     """What a client may send as `ref_audio`."""
-    fetch_url = partial(fetch, policy=FetchPolicy()) if http.allow_ref_audio_urls else None
+    fetch_url = None
+    if http.allow_ref_audio_urls:
+        fetch_url = partial(fetch, policy=FetchPolicy(), resolver=BoundedResolver())
     return References(store, fetch_url=fetch_url)
 
 
+def reserved_names(infos: Iterable[ModelInfo]) -> frozenset[str]:
+    """Names that no uploaded voice may have: those of the models' voices, and aliases beside which it would be used."""
+    return frozenset(
+        name for info in infos for name in (*info.voice_names, *(info.voice_aliases if info.clones_voices else ()))
+    )
+
+
 def voice_store(http: HttpSection, reserved: Collection[str]) -> VoiceStore | None:
-    """The uploaded voices, or None if uploads are disabled.  `reserved` are the models' own voices.
+    """The uploaded voices, or None if uploads are disabled.  `reserved` are the names that no upload may have.
 
     Raises `InvalidSetting` if the folder cannot be used.
     """

@@ -19,7 +19,7 @@ SENTENCES = (
     "A realtime voice server streams its speech while the text is still being written.",
     "Please remember to bring the signed documents to the office tomorrow morning.",
 )
-PACKAGES = ("aiohttp", "uvloop", "websockets", "msgspec", "numpy", "soxr", "sentencex")
+PACKAGES = ("aiohttp", "uvloop", "websockets", "msgspec", "multipart", "numpy", "soxr", "sentencex")
 """Needed with any model."""
 HEADROOM = 0.85
 """The share of the machine that synthesis may use; the rest is for other processes (design of the scheduler)."""

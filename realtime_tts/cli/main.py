@@ -11,7 +11,7 @@ from realtime_tts.cli.options import MODEL_SETTINGS, with_settings
 from realtime_tts.cli.replica import replica
 from realtime_tts.cli.say import get_json, say
 from realtime_tts.cli.serve import serve
-from realtime_tts.cli.terminal import print_status
+from realtime_tts.cli.terminal import exhausted_resource, print_status
 from realtime_tts.config.load import Resolved
 from realtime_tts.config.render import table, template
 from realtime_tts.errors import RealtimeTTSError
@@ -35,17 +35,31 @@ def voices(
     resolved: Resolved,
     url: Annotated[str | None, typer.Option(help="Ask a running server.  [default: the model's own list]")] = None,
 ) -> None:
-    """List the voices, one per line: name, language, and which one is the default."""
+    """List the voices, one per line: name, language, and which one is the default.  Then the aliases: further names.
+
+    Models that mix voices also accept mixes of these, such as "af_bella(2)+af_sky".
+    """
     if url is not None:
         listing = get_json(f"{url.rstrip('/')}/v1/audio/voices")
-        rows = [(each["name"], each["language"], each["name"] == listing["default"]) for each in listing["voices"]]
+        aliases = list(listing["aliases"].items())
+        rows = [
+            (each["name"], each["language"], each["name"] == listing["default"])
+            for each in listing["voices"]
+            if each["name"] not in listing["aliases"]
+        ]
     else:
         from realtime_tts.cli.configured_models import configured_models  # imports numpy; `--help` need not
+        from realtime_tts.cli.voice_aliases import check_all_used, info_with_aliases
 
-        infos = [model.info() for model in configured_models(resolved.config.model)]
+        configured = resolved.config.http.voice_aliases
+        infos = [info_with_aliases(m.info(), m.name, configured) for m in configured_models(resolved.config.model)]
+        check_all_used(configured, infos)
         rows = [(each.name, each.language, each.name == info.default_voice) for info in infos for each in info.voices]
+        aliases = [alias for info in infos for alias in info.voice_aliases.items() if alias[0] not in info.voice_names]
     for name, language, is_default in rows:
         print(f"{name:<16} {language:<8} {'default' if is_default else ''}".rstrip())  # noqa: T201
+    for alias, voice in aliases:
+        print(f"{alias:<16} alias of {voice}")  # noqa: T201
 
 
 @app.command()
@@ -115,4 +129,10 @@ def main(arguments: list[str] | None = None) -> None:
         app(arguments)
     except RealtimeTTSError as error:
         print_status(f"Error: {error}")
+        sys.exit(1)
+    except Exception as error:
+        exhausted = exhausted_resource(error)
+        if exhausted is None:
+            raise
+        print_status(f"Error: {exhausted}")
         sys.exit(1)

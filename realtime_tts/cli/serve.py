@@ -12,7 +12,7 @@ from realtime_tts import __version__
 from realtime_tts.cli.options import with_settings
 from realtime_tts.cli.terminal import print_status, run
 from realtime_tts.config.load import Resolved
-from realtime_tts.config.schema import FLAGS, ServerConfig
+from realtime_tts.config.schema import FLAGS, ServerConfig, ServerSection
 from realtime_tts.ops import logs
 from realtime_tts.server.addresses import is_loopback
 
@@ -30,6 +30,7 @@ def serve(resolved: Resolved) -> None:
     second signal ends the process immediately.
     """
     _require_authentication(resolved.config)
+    _warn_about_origins(resolved.config.server)
     logging = resolved.config.logging
     logs.configure(level=logging.level, json=logging.format == "json", log_text=logging.log_text)
     if resolved.unused:
@@ -50,6 +51,13 @@ def _require_authentication(config: ServerConfig) -> None:
     print_status(f"WARNING: everyone who can reach {host} can use this server: it requires no API key.")
 
 
+def _warn_about_origins(server: ServerSection) -> None:
+    if "*" in server.origins:
+        print_status('WARNING: any web page that is open in a browser can use this server: server.origins has "*".')
+    elif "null" in server.origins:
+        print_status('WARNING: any HTML file and any sandboxed page can use this server: server.origins has "null".')
+
+
 async def serve_until_signal(config: ServerConfig) -> None:
     for number in SIGNALS:
         signal.signal(number, _exit_while_loading)
@@ -60,6 +68,7 @@ async def serve_until_signal(config: ServerConfig) -> None:
         received = _first_signal(asyncio.get_running_loop())
         print_status(f"Ready, listening on {url}")
         print_status(f"  In a browser:         {url}/")
+        print_status(f"  The HTTP API:         {url}/docs")
         print_status(f'  From another shell:   realtime-tts say "Hello world." --url {url}')
         print_status("  The protocol:         protocol.md.  Ctrl-C stops the server.")
         if await received == signal.SIGTERM:

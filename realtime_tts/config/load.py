@@ -159,14 +159,23 @@ def _value(setting: Setting, source: _Source) -> object:
 
 
 def _parsed(setting: Setting, raw: object) -> object:
-    """A list from `a,b` or [a, b], a table from `name=value,name=value`; msgspec converts the rest."""
+    """A list from `a,b` or JSON, a table from `name=value,name=value` or JSON; msgspec converts the rest."""
     if isinstance(raw, str):
         if any("\ud800" <= character <= "\udfff" for character in raw):
             raise ValueError("not UTF-8")  # Python decodes other bytes of the environment to surrogates
         raw = raw.strip()
+        if (setting.is_list and raw.startswith("[")) or (setting.is_table and raw.startswith("{")):
+            return _json(raw)
         if setting.is_list or setting.is_table:
             raw = [part.strip() for part in raw.split(",") if part.strip()]
     return dict(map(_option, raw)) if setting.is_table and isinstance(raw, list) else raw
+
+
+def _json(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error}") from None
 
 
 def _option(pair: str) -> tuple[str, Scalar]:

@@ -15,6 +15,7 @@ from msgspec import Meta
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.scheduling.policy import SCHEDULERS
 from realtime_tts.session.limits import SessionLimits
+from realtime_tts.text.cleaner import TextFilter
 
 PREFIX = "REALTIME_TTS_"
 
@@ -55,7 +56,8 @@ class ServerSection:
     tls_key: Path | None = None
     """Private key of the certificate (PEM)."""
     origins: tuple[str, ...] = ()
-    """Origins of web pages that may connect, such as "https://app.example.com".  The demo page always may."""
+    """Origins of web pages that may connect, such as "https://app.example.com", or "*" for all and "null" for pages
+    from files: for local use.  The demo page always may."""
     hosts: tuple[str, ...] = ()
     """Host names of this server; requests for others are refused.  If empty on a public address, all are allowed."""
     allow_public: bool = False
@@ -139,7 +141,12 @@ class HttpSection:
     voices_dir: Path | None = None
     """Directory of uploaded voices.  [default: uploads are disabled]"""
     voice_aliases: dict[str, str] = field(default_factory=dict)
-    """Additional names of voices over HTTP, such as OpenAI's: alloy = "af_heart"."""
+    """Additional names of voices, over HTTP and WebSocket: alloy = "af_heart" for every model with that voice,
+    kokoro.alloy for one model.  The models already have OpenAI's names: see `realtime-tts voices`."""
+    text_filters: tuple[TextFilter, ...] = (TextFilter.MARKDOWN,)
+    """Default of `text_filters` over HTTP: some of markdown, emoji, code, urls, tags.  A request may set others."""
+    max_batch_items: Annotated[int, Meta(ge=1)] = 100
+    """Limit of the items in one request to /v1/audio/speech/batch."""
     allow_ref_audio_urls: bool = False
     """Allow https URLs in `ref_audio`.  Private addresses are always refused."""
 
@@ -204,6 +211,7 @@ FLAGS = {
     "server.tls_cert": "--tls-cert",
     "server.tls_key": "--tls-key",
     "server.allow_public": "--allow-public",
+    "server.origins": "--origins",
     "server.drain_s": "--drain",
     "logging.level": "--log-level",
     "logging.format": "--log-format",

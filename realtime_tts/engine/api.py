@@ -4,7 +4,7 @@ Commands and events are frozen, serialisable values that cross threads and proce
 so that two processes need no common clock.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeAlias
@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from realtime_tts.engine.scheduling.cost_model import PipelineCosts
-from realtime_tts.errors import RealtimeTTSError
+from realtime_tts.engine.voice_names import is_mix, mix_name, parse_mix
+from realtime_tts.errors import RealtimeTTSError, UnknownVoice
+from realtime_tts.text.unicode import printable
 
 Samples: TypeAlias = npt.NDArray[np.float32]
 """(n,), mono, in [-1, 1], at the model's sample rate."""
@@ -50,6 +52,11 @@ class ModelInfo:
     resume_fade_s: float | None = None
     """For a sentence that is made again after a loss: over how many seconds the step at the joint is faded.  0 where a
     model repeats its audio to the bit; None where what it makes again does not continue what was played."""
+    voice_aliases: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Further names of its voices, such as those that clients of OpenAI's API send.  A voice of the same name has
+    priority.  Where recordings are cloned, an alias may stand for an uploaded voice."""
+    mixes_voices: bool = False
+    """Whether it speaks with mixes of its voices: a request's voice may be `af_bella(2)+af_sky(1)`."""
     silent_frames: int = 0
     """The number of leading frames that may be silence, because the model was trained to begin with it: those that are
     silent are not played."""
@@ -63,6 +70,48 @@ class ModelInfo:
     @property
     def voice_names(self) -> tuple[str, ...]:
         return tuple(voice.name for voice in self.voices)
+
+    @property
+    def clones_voices(self) -> bool:
+        return "ref_audio" in self.fields
+
+    @property
+    def selects_voices(self) -> bool:
+        """Whether a request's voice has an effect.  A model that makes a voice of instructions alone has none."""
+        return bool(self.voices) or self.clones_voices
+
+    def find_voice(self, name: str) -> str:
+        """The model's own name of a voice that a client names: by that name, by an alias, or as a mix.
+
+        Raises `UnknownVoice`, or `InvalidConfig` for a mix that cannot be made.
+        """
+        voice = self.unaliased(name)
+        if self.mixes_voices and is_mix(voice) and voice not in self.voice_names:
+            return mix_name(parse_mix(voice, self._find_one))
+        return self._find_one(voice)
+
+    def _find_one(self, name: str) -> str:
+        voice = self.unaliased(name)
+        if voice not in self.voice_names:
+            message = f"there is no voice {printable(name[:80])!r}; GET /v1/audio/voices lists those of {self.name}"
+            raise UnknownVoice(message, param="voice")
+        return voice
+
+    def unaliased(self, name: str) -> str:
+        """The voice that `name` stands for: itself, or as an alias.  Other names are unchanged.
+
+        Upper and lower case are the same, as in vLLM-Omni ("Vivian").
+        """
+        if name in self.voice_names:
+            return name
+        voices = {voice.lower(): voice for voice in self.voice_names}
+        lower = name.lower()
+        return voices.get(lower) or self.voice_aliases.get(name) or self.voice_aliases.get(lower) or name
+
+    def language_of(self, voice: str) -> str | None:
+        """The BCP-47 tag of a voice, or of the first voice of a mix."""
+        first = next(iter(parse_mix(voice, str))) if self.mixes_voices and is_mix(voice) else voice
+        return next((each.language for each in self.voices if each.name == first), None)
 
     @property
     def frame_s(self) -> float:

@@ -27,8 +27,8 @@ TEXT_FIELDS = frozenset(
 )
 """Fields with users' text, shown only if the operator sets `log_text`."""
 WITHHELD = "(withheld)"
-TRUSTED = frozenset({"realtime_tts", "aiohttp", "asyncio", "opentelemetry"})
-"""Loggers whose messages contain no users' text.  The messages of other packages, which process text, may."""
+TRUSTED = frozenset({"realtime_tts", "asyncio", "opentelemetry"})
+"""Loggers whose messages contain no users' text and no headers.  Those of other packages may: aiohttp's quote both."""
 PLAIN = (str, bool, int, float)
 MAX_CHAIN = 10
 """Limit of the exceptions in one traceback that are shown."""

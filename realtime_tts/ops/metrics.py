@@ -154,6 +154,7 @@ class Metrics:
             "send_queue_ms", "Audio that waits for one client to read it, sampled.", SEND_QUEUE_BUCKETS_MS
         )
         self._lag = self._histogram("event_loop_lag_seconds", "Delay of the event loop, sampled.", LAG_BUCKETS_S)
+        self._tasks = self._gauge("event_loop_tasks", "Tasks of the event loop: some for each open connection.")
 
     def _define_engines(self) -> None:
         self._ready = self._gauge("engine_ready", "1 while the engine accepts requests.", "engine")
@@ -208,6 +209,10 @@ class Metrics:
     def watch_sessions(self, active: Callable[[], int]) -> None:
         """`active` is called at each scrape."""
         self._active.set_function(active)
+
+    def watch_tasks(self, count: Callable[[], int]) -> None:
+        """`count` is called at each scrape."""
+        self._tasks.set_function(count)
 
     def watch_engine(self, name: str, status: Callable[[], EngineStatus]) -> None:
         """`status` is called at each scrape."""

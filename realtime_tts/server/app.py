@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import secrets
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -18,7 +17,8 @@ from realtime_tts.frontends.engines import Engines
 from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.frontends.native.websocket import CLOSE_TIMEOUT_S, NativeFrontEnd, WebSocket
 from realtime_tts.frontends.openai.api import HttpApi, HttpLimits
-from realtime_tts.server.access import CALLER, METRICS_PATH, AccessRules
+from realtime_tts.server import api_docs
+from realtime_tts.server.access import CALLER, METRICS_PATH, AccessRules, request_id
 from realtime_tts.server.connection_limits import ConnectionGuard, ConnectionLimits, listen
 from realtime_tts.server.middleware.auth import auth_middleware
 from realtime_tts.server.middleware.body_size import body_size_middleware
@@ -69,8 +69,6 @@ class ServerOptions:
     http: HttpLimits = field(default_factory=HttpLimits)
     voices: VoiceStore | None = None
     """Where uploaded voices are kept."""
-    voice_aliases: Mapping[str, str] = field(default_factory=dict)
-    """Other names of voices, over HTTP, such as OpenAI's."""
     metrics_text: Callable[[], bytes] | None = None
     """Prometheus text for GET /metrics."""
     on_refused: Callable[[str], None] = _ignore
@@ -108,7 +106,6 @@ class Server:
             self.sessions.open,
             self._options.http,
             store=self._options.voices,
-            aliases=self._options.voice_aliases,
         )
         self.app = self._application(clock)
 
@@ -136,6 +133,7 @@ class Server:
                 web.get("/readyz", self._readyz),
                 web.get("/v1/demo", self._demo),
                 *self._http.routes(),
+                *api_docs.routes(),
             ]
         )
         add_page_routes(app)
@@ -160,14 +158,14 @@ class Server:
     # -- Handlers ------------------------------------------------------------------------------------------------------
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        session_id = secrets.token_hex(8)
+        session_id = request_id(request)
         # Far above the session's own limit, so that the session can respond to most messages that are too big.
         max_message_bytes = self._limits.session.max_message_bytes
         websocket = WebSocket(request, 8 * max_message_bytes)
         front_end = NativeFrontEnd(websocket, session_id, max_message_bytes)
         async with self.sessions.open(request, front_end, session_id=session_id) as runner:
-            response = await websocket.accept()
             try:
+                response = await websocket.accept()
                 await runner.run()
             finally:
                 websocket.release()
@@ -261,6 +259,7 @@ async def listening(server: Server, host: str, port: int, *, tls: ssl.SSLContext
             listener.close()
         await server.sessions.stop()
         await runner.cleanup()
+        server.connections.stop()
 
 
 async def _listen(

@@ -1,7 +1,6 @@
 """Open sessions: their capacity, and how they end when the server drains or stops."""
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -13,7 +12,7 @@ from realtime_tts.errors import NotReady, Overloaded, RealtimeTTSError, ServerSt
 from realtime_tts.frontends.engines import Engines
 from realtime_tts.frontends.native.websocket import CLOSE_TIMEOUT_S
 from realtime_tts.ops import logs
-from realtime_tts.server.access import CALLER
+from realtime_tts.server.access import CALLER, request_id
 from realtime_tts.server.rate_limit import KeyQuota
 from realtime_tts.session.frontend import FrontEnd
 from realtime_tts.session.limits import SessionLimits
@@ -78,7 +77,7 @@ class Sessions:
         except RealtimeTTSError as error:
             self._on_refused(error.code)
             raise
-        runner = self._runner(front_end, model, session_id or secrets.token_hex(8), quota)
+        runner = self._runner(front_end, model, session_id or request_id(request), quota)
         self._open.add(runner)
         self._end_late_session(runner)
         try:

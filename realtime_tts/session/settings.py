@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from realtime_tts.audio.format import AudioFormat
 from realtime_tts.engine.api import ModelInfo, Reference, Sampling
-from realtime_tts.errors import InvalidConfig, UnknownVoice
+from realtime_tts.errors import InvalidConfig
 from realtime_tts.session.inputs import Configure
 from realtime_tts.text.cleaner import TextFilter
 from realtime_tts.text.languages import AUTO, primary_language
@@ -75,7 +75,7 @@ class SessionSettings:
         """The primary BCP-47 subtag of the text: as configured, or that of the voice."""
         if self.language != AUTO:
             return primary_language(self.language)
-        return primary_language(next((v.language for v in info.voices if v.name == self.voice), "en"))
+        return primary_language((self.voice and info.language_of(self.voice)) or "en")
 
     @property
     def has_voice(self) -> bool:
@@ -84,10 +84,10 @@ class SessionSettings:
 
 def uploaded_voice(config: Configure, info: ModelInfo) -> str | None:
     """The configured voice if it is not one of the model's own and may have been uploaded; otherwise None."""
-    name = config.voice
-    if not isinstance(name, str) or name in info.voice_names or "ref_audio" not in info.fields:
+    if not isinstance(config.voice, str) or not info.clones_voices:
         return None
-    return name
+    name = info.unaliased(config.voice)
+    return None if name in info.voice_names else name
 
 
 def apply_config(
@@ -105,8 +105,11 @@ def apply_config(
     ignored = [*config.unknown, *_ignored_fields(config, info)]
     _reject_unsupported(config, info)
     voice = _chosen(config.voice, current.voice, default.voice)
-    if uploaded_voice(config, info) is None or reference is None:
-        _check_voice(voice, current, info)
+    if isinstance(config.voice, str) and not info.selects_voices:
+        voice = None
+        ignored.append("voice")
+    if voice is not None and voice != current.voice and (uploaded_voice(config, info) is None or reference is None):
+        voice = info.find_voice(voice)
     if reference is None and config.voice is UNSET and config.ref_audio is UNSET:
         reference = current.reference
     rate_hz = _chosen(config.sample_rate_hz, current.sample_rate_hz, None)
@@ -147,12 +150,6 @@ def _chosen(value: T | UnsetType | None, current: T, default: T) -> T:
     if isinstance(value, UnsetType):
         return current
     return default if value is None else value
-
-
-def _check_voice(name: str | None, current: SessionSettings, info: ModelInfo) -> None:
-    if name is not None and name != current.voice and name not in info.voice_names:
-        message = f"there is no voice {name[:80]!r}; GET /v1/audio/voices lists those of {info.name}"
-        raise UnknownVoice(message, param="voice")
 
 
 def _language(name: str, info: ModelInfo) -> str:

@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
 from realtime_tts.errors import InvalidConfig
@@ -74,12 +73,12 @@ class CheckedResolver(AbstractResolver):
         await self._resolver.close()
 
 
-async def fetch(url: str, policy: FetchPolicy, resolver: AbstractResolver | None = None) -> bytes:
+async def fetch(url: str, policy: FetchPolicy, resolver: AbstractResolver) -> bytes:
     """The bytes of the file.  The Content-Type is ignored: the decoder detects the format.
 
     Raises `InvalidConfig`.  Its message does not disclose what is inside the server's own network.
     """
-    checked = CheckedResolver(resolver or ThreadedResolver(), policy.is_allowed)
+    checked = CheckedResolver(resolver, policy.is_allowed)
     connector = aiohttp.TCPConnector(resolver=checked, use_dns_cache=False, force_close=True)
     try:
         async with (

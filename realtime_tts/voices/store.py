@@ -1,5 +1,6 @@
 """Store of uploaded voices: recordings with a name and a consent, in a folder that survives crashes."""
 
+import errno
 import hashlib
 import io
 import logging
@@ -21,7 +22,7 @@ from realtime_tts.audio.decode import decode_audio
 from realtime_tts.audio.pcm import Float32
 from realtime_tts.audio.resample import StreamingResampler
 from realtime_tts.engine.api import Reference
-from realtime_tts.errors import InvalidConfig, UnknownVoice, VoiceExists, VoiceStoreFull
+from realtime_tts.errors import InternalError, InvalidConfig, UnknownVoice, VoiceExists, VoiceStoreFull
 from realtime_tts.text.unicode import printable
 
 log = logging.getLogger(__name__)
@@ -96,7 +97,8 @@ class VoiceStore:
     ) -> StoredVoice:
         """Stores a new voice.  It is on disk when this returns.
 
-        Raises `InvalidConfig`, `VoiceExists`, `VoiceStoreFull`, and `OSError` if the disk fails.
+        Raises `InvalidConfig`, `VoiceExists`, `VoiceStoreFull`, also if the disk is full, and `InternalError` if it
+        fails.
         """
         self._check_name(name)
         self._check_texts(consent, ref_text)
@@ -117,13 +119,26 @@ class VoiceStore:
             try:
                 self._write(self._audio_path(voice), stored)
                 self._write(self._metadata_path(name), msgspec.json.encode(voice))
+            except OSError as error:
+                self._undo(voice)
+                raise self._not_stored(error) from error
             except BaseException:
-                # Metadata first: it may be in place already, if only the sync of the folder failed.
-                self._metadata_path(name).unlink(missing_ok=True)
-                self._audio_path(voice).unlink(missing_ok=True)
+                self._undo(voice)
                 raise
             self._voices[name.lower()] = voice
         return voice
+
+    def _undo(self, voice: StoredVoice) -> None:
+        # Metadata first: it may be in place already, if only the sync of the folder failed.
+        self._metadata_path(voice.name).unlink(missing_ok=True)
+        self._audio_path(voice).unlink(missing_ok=True)
+
+    def _not_stored(self, error: OSError) -> VoiceStoreFull | InternalError:
+        """The client's error; the operator's is one line of the log."""
+        log.error("no voice can be stored in %s: %s", self._folder, error.strerror)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return VoiceStoreFull("the disk of uploaded voices is full")
+        return InternalError("the voice could not be stored")
 
     def remove(self, name: str) -> None:
         """Raises `UnknownVoice`."""

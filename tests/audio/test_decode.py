@@ -1,6 +1,7 @@
 """Received recordings are decoded, or refused with a reason and at little cost."""
 
 import base64
+import contextlib
 import io
 import struct
 import tracemalloc
@@ -239,3 +240,16 @@ def test_base64_of_too_many_bytes_is_refused_before_it_is_decoded() -> None:
     assert parse_ref_audio(base64.b64encode(bytes(100)).decode(), max_bytes=100) == bytes(100)
     with pytest.raises(InvalidConfig, match="at most 100 bytes"):
         parse_ref_audio("A" * 400, max_bytes=100)
+
+
+def test_a_damaged_recording_prints_nothing_and_its_error_names_no_address(capfd: pytest.CaptureFixture[str]) -> None:
+    damaged = bytearray(FILES["mp3"])
+    damaged[600::7] = bytes(len(damaged[600::7]))
+    heads = (b"ID3", b"\xff\xfb", b"OggS", b"fLaC", b"RIFF\0\0\0\0WAVEfmt ")
+    for data in (bytes(damaged), *(head + bytes(range(256)) for head in heads)):
+        with contextlib.suppress(InvalidConfig):
+            decode_audio(data, **LIMITS)  # type: ignore[arg-type]
+    assert capfd.readouterr().err == ""
+    for head in heads:
+        message = reason(head + bytes(range(256)))
+        assert "0x" not in message, message

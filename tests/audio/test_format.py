@@ -43,8 +43,8 @@ def test_the_other_formats_support_every_rate(name: str, rate: int) -> None:
 
 
 def test_unknown_formats_are_refused_with_those_that_exist() -> None:
-    for name in ["", "PCM", "aac", "ogg", "\ud800", "x" * 10_000]:
-        with pytest.raises(UnsupportedFormat, match="pcm, wav, pcm_mulaw, pcm_alaw, opus, flac, mp3") as caught:
+    for name in ["", "PCM", "AAC", "ogg", "\ud800", "x" * 10_000]:
+        with pytest.raises(UnsupportedFormat, match="pcm, wav, pcm_mulaw, pcm_alaw, opus, flac, mp3, aac") as caught:
             AudioFormat.parse(name, AudioFormat.default_rate_hz(name, 24_000))
         assert len(caught.value.message) < 200, name
 

@@ -100,6 +100,21 @@ async def test_sessions_have_the_configured_limits() -> None:
     assert "max_contexts=3" in repr(events[0])
 
 
+async def test_configured_aliases_select_voices_over_http_and_websocket() -> None:
+    config = on_free_port(http=HttpSection(voice_aliases={"boss": "tone_high"}))
+    async with serving(config, no_report) as (url, _server):
+        _status, listed = await get(f"{url}/v1/audio/voices")
+        assert json.loads(listed)["aliases"]["boss"] == "tone_high"
+        async with connect(url, voice="boss") as session:
+            await session.send_text("Hello.")
+            await session.done()
+            events = [event async for event in session.utterance()]
+    assert "voice='tone_high'" in repr(events)
+    with pytest.raises(InvalidSetting, match="nobody"):
+        async with serving(on_free_port(http=HttpSection(voice_aliases={"boss": "nobody"})), no_report):
+            pass
+
+
 @pytest.mark.slow
 async def test_listeners_hear_everything_when_a_replica_is_killed() -> None:
     text = "This is a sentence of some length, so that it takes some time to speak. And here is a second one, too."
@@ -241,7 +256,7 @@ async def test_quick_checks_come_before_the_model_is_loaded(tmp_path: Path) -> N
     for sections in (
         {"auth": AuthSection(key_file=bad_key_file)},
         {"auth": AuthSection(key_file=tmp_path / "missing")},
-        {"server": ServerSection(origins=("*",))},
+        {"server": ServerSection(origins=("app.example",))},
         {"server": ServerSection(tls_cert=tmp_path / "missing", tls_key=tmp_path / "missing")},
     ):
         config = on_free_port(**{"model": ModelSection(name=("no such model",)), **sections})

@@ -140,6 +140,27 @@ def test_a_public_address_needs_keys_or_an_explicit_flag(command: Command, tmp_p
     assert "WARNING" not in result.errors
 
 
+def test_a_server_for_all_web_pages_starts_with_a_warning(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for origins, words in (('["*"]', "WARNING: any web page"), ("null", "WARNING: any HTML file"), ("", "")):
+        monkeypatch.setenv("REALTIME_TTS_SERVER_ORIGINS", origins)
+        result = command("serve", "--model", "nope")
+        assert words in result.errors, origins
+        assert ("WARNING" in result.errors) is bool(words), origins
+
+
 def test_unused_variables_are_listed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REALTIME_TTS_SERVICE_HOST", "10.0.0.1")
     assert "Not used: REALTIME_TTS_SERVICE_HOST" in command("serve", "--model", "nope").errors
+
+
+@pytest.mark.slow
+@pytest.mark.model
+@pytest.mark.xdist_group("kokoro")
+@pytest.mark.skipif(sys.platform != "linux", reason="ulimit -v")
+def test_too_little_memory_is_one_line_and_no_traceback() -> None:
+    command = [sys.executable, "-m", "realtime_tts", "serve", "--model", "kokoro", "--port", "0"]
+    limited = ["sh", "-c", 'ulimit -v 700000 && exec "$@"', "sh", *command]
+    result = subprocess.run(limited, check=False, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("Error: this machine has too little memory")

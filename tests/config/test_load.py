@@ -89,6 +89,14 @@ def test_lists_can_be_given_everywhere(tmp_path: Path) -> None:
     assert resolved('[model]\nname = ["kokoro", "/models/qwen3"]\n', tmp_path).config.model.name == both
     assert resolved(flags={"model.name": list(both)}).config.model.name == both
     assert resolved('[model]\nname = "tone"\n', tmp_path).config.model.name == ("tone",)
+    assert resolved(MODEL_NAME='["kokoro", "/models/qwen3"]').config.model.name == both
+    assert resolved(flags={"model.name": '["kokoro", "/models/qwen3"]'}).config.model.name == both
+    assert resolved(SERVER_ORIGINS='["*"]').config.server.origins == ("*",)
+    assert resolved(SERVER_ORIGINS="[]").config.server.origins == ()
+    assert resolved(MODEL_OPTIONS='{"slots": 8, "kokoro": {"threads": 2}}').config.model.options == {
+        "slots": 8,
+        "kokoro.threads": 2,
+    }
     assert resolved(ENGINE_COMPARE="policy_c,edf_only").config.engine.compare == ("policy_c", "edf_only")
 
 
@@ -177,6 +185,8 @@ MISTAKES_IN_THE_ENVIRONMENT = {
     ("SERVER_MAX_SESSIONS", "0"): "Expected `int` >= 1",
     ("MODEL_OPTIONS", "fast"): "'fast' is not NAME=VALUE",
     ("MODEL_DIR", "caf\udce9"): "not UTF-8",
+    ("SERVER_ORIGINS", '["https://a.example"'): "not JSON",
+    ("SERVER_ORIGINS", "[[1]]"): "Expected `str`",
     ("MODEL_DIR", "~no-such-user-here/x"): "No such user's home",
 }
 

@@ -1,12 +1,15 @@
 """Attacks against a real server, each of which must fail without harm to other clients."""
 
 import asyncio
+import gzip
 import json
+import logging
 import os
 import re
 import resource
 import secrets
 import socket
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -24,11 +27,13 @@ from realtime_tts.server.access import CALLER, AccessRules
 from realtime_tts.server.api_keys import KeyStore, generate_key, key_line
 from realtime_tts.server.app import TOKEN_PATH, Server, ServerLimits, ServerOptions
 from realtime_tts.server.connection_limits import ConnectionLimits
+from realtime_tts.server.static_files import SECURITY_HEADERS
 from realtime_tts.server.tokens import TOKEN_PROTOCOL
 from tests.base_client import base_client, ws_url
 from tests.fakes import spoken_pcm, until
 from tests.serving import bare_exchange, first_response, status_of, tone_server
 
+ROOT = Path(__file__).parents[2]
 KEY, LIMITED = generate_key(), generate_key()
 KEYS = KeyStore.from_lines(
     [key_line("open", KEY), key_line("limited", LIMITED) + ":sessions=1,chars_per_minute=20"],
@@ -184,6 +189,22 @@ async def test_a_server_without_keys_issues_no_tokens() -> None:
         assert response.status == 404
 
 
+async def test_a_secret_offered_as_the_only_subprotocol_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with guarded() as (url, _server):
+        for secret in (KEY, TOKEN_PROTOCOL + await new_token(url)):
+            caplog.set_level("DEBUG")
+            async with websockets.asyncio.client.connect(
+                ws_url(url),
+                proxy=None,
+                additional_headers=bearer(KEY),
+                subprotocols=[websockets.Subprotocol(secret)],
+                logger=logging.getLogger("websockets.of_the_client"),
+            ) as connection:
+                assert connection.subprotocol is None
+    ours = [record.getMessage() for record in caplog.records if not record.name.startswith("websockets")]
+    assert not [line for line in ours if KEY in line or TOKEN_PROTOCOL in line]
+
+
 # -- Quotas -----------------------------------------------------------------------------------------------------------
 
 
@@ -280,6 +301,99 @@ async def test_a_message_too_big_ends_its_session_and_no_other() -> None:
         assert (await other.speak("Hello.")).audio == [spoken_pcm("Hello.")]
 
 
+# -- Malformed requests -----------------------------------------------------------------------------------------------
+
+SPEECH = b'{"input": "Hello.", "response_format": "pcm"}'
+
+
+def http_request(line: str, *fields: str, body: bytes = b"") -> bytes:
+    head = "\r\n".join((f"{line} HTTP/1.1", "Host: localhost", "Connection: close", *fields))
+    return f"{head}\r\nContent-Length: {len(body)}\r\n\r\n".encode("latin-1") + body
+
+
+def handshake(key: str) -> bytes:
+    fields = ("Upgrade: websocket", "Connection: upgrade", "Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {key}")
+    # A refused handshake leaves the connection open.
+    return http_request(f"GET {STREAM_PATH}", *fields).replace(b"Connection: close\r\n", b"")
+
+
+async def test_a_body_with_a_false_encoding_is_the_client_s_error(caplog: pytest.LogCaptureFixture) -> None:
+    packed = gzip.compress(SPEECH)
+    bodies = (
+        *(("gzip", SPEECH, 400), ("deflate", SPEECH, 400), ("gzip", packed[:-10], 400), ("gzip", packed + SPEECH, 400)),
+        *(("br", SPEECH, 415), ("gzip, gzip", packed, 415), ("gzip", packed, 200), ("identity", SPEECH, 200)),
+    )
+    async with tone_server() as (url, _server):
+        for encoding, body, status in bodies:
+            fields = (f"Content-Encoding: {encoding}", "Content-Type: application/json")
+            response = await bare_exchange(url, http_request("POST /v1/audio/speech", *fields, body=body))
+            assert status_of(response) == status, (encoding, body)
+    assert not caplog.records
+
+
+async def test_no_name_of_a_static_file_is_an_error_of_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    async with tone_server() as (url, _server):
+        for name in ("a" * 300, "a/" * 2000, "%00", "%ed%a0%80", "%ff", "..%5c..%5cx", "con", "a:b", "."):
+            assert status_of(await bare_exchange(url, http_request(f"GET /static/{name}"))) == 404, name
+    assert not caplog.records
+
+
+async def test_every_response_has_the_security_headers_and_names_no_version() -> None:
+    requests = {
+        "not HTTP": b"\x16\x03\x01\r\n\r\n",
+        "no such version": b"GET / HTTP/9.9\r\n\r\n",
+        "wrong length": http_request("POST /v1/audio/speech", "Content-Length: 5"),
+        "wrong chunk": http_request("POST /v1/nothing", "Transfer-Encoding: chunked", body=b"zz\r\n").replace(
+            b"Content-Length", b"X"
+        ),
+        "URL with an open bracket": http_request("GET http://[::1/"),
+        "URL with a port too large": http_request("GET http://localhost:99999/v1/models"),
+        "unknown expectation": http_request("GET /v1/models", "Expect: tea"),
+        "another name": http_request("GET /v1/models").replace(b"localhost", b"evil.example"),
+        "no such path": http_request("GET /nothing"),
+        "page": http_request("GET /"),
+        "health": http_request("GET /healthz"),
+    }
+    async with tone_server() as (url, _server):
+        for name, request in requests.items():
+            head = (await bare_exchange(url, request)).partition(b"\r\n\r\n")[0].decode("latin-1")
+            fields = dict(line.split(": ", 1) for line in head.split("\r\n")[1:])
+            assert {each: fields.get(each) for each in SECURITY_HEADERS} == SECURITY_HEADERS, name
+            assert not re.search("aiohttp|python", head, re.IGNORECASE), name
+
+
+async def test_every_refusal_by_the_api_is_json_with_a_code(caplog: pytest.LogCaptureFixture) -> None:
+    json_type = "Content-Type: application/json"
+    requests = (
+        *(http_request("GET /v1/nothing"), http_request("PUT /v1/models"), http_request("GET /v1/models/none")),
+        http_request("GET /v1/audio/voices?model=%ff%00"),
+        http_request("DELETE /v1/audio/voices/" + "a" * 300),
+        http_request("POST /v1/audio/speech", body=b"{}"),
+        *(http_request("POST /v1/audio/speech", json_type, body=body) for body in (b"", b"{", b"[]", b"\xff", b"{}")),
+        http_request("POST /v1/audio/speech", f"{json_type}; charset=none", body=b"{}"),
+        http_request("POST /v1/audio/speech", json_type, "Content-Encoding: gzip", body=SPEECH),
+        http_request("POST /v1/audio/voices", "Content-Type: multipart/form-data", body=b"x"),
+        http_request("POST /v1/realtime/tokens"),
+        http_request(f"GET {STREAM_PATH}"),
+        http_request(f"GET {STREAM_PATH}", "Upgrade: websocket"),
+        http_request(f"POST {STREAM_PATH}", body=b"x"),
+        *(handshake(key) for key in ("short", "\xff" * 24, "", "=" * 24)),
+        http_request("GET /v1/models", "Expect: tea"),
+        http_request("GET /v1/models", "Host: other"),
+        http_request("OPTIONS /v1/models"),
+        b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+    )
+    async with tone_server() as (url, _server):
+        for request in requests:
+            head, _, body = (await first_response(url, request)).partition(b"\r\n\r\n")
+            assert 400 <= status_of(head) < 500, request
+            assert b"content-type: application/json" in head.lower(), request
+            error = json.loads(body)["error"]
+            assert error["code"], request
+            assert error["message"], request
+    assert not caplog.records
+
+
 # -- Floods -----------------------------------------------------------------------------------------------------------
 
 
@@ -328,6 +442,39 @@ async def test_half_open_sockets_do_not_keep_other_clients_out(count: int) -> No
             await until(lambda: open_files() <= before)
 
 
+@asynccontextmanager
+async def serve_command(*arguments: str, open_files: int) -> AsyncIterator[tuple[str, list[str]]]:
+    """The URL of the command `serve` with few open files allowed, and the lines that it printed before."""
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh"),
+        *(sys.executable, "-m", "realtime_tts", "serve", "--model", "tone", "--port", "0", *arguments),
+        stderr=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert process.stderr is not None
+    lines: list[str] = []
+    try:
+        async with asyncio.timeout(60):
+            while not (found := re.search(r"listening on (http\S+)", lines[-1] if lines else "")):
+                lines.append((await process.stderr.readline()).decode())
+                assert lines[-1], lines
+        yield found[1], lines
+    finally:
+        process.terminate()
+        await process.communicate()
+
+
+@pytest.mark.slow
+async def test_with_few_open_files_the_oldest_idle_connection_is_still_dropped_for_a_new_client() -> None:
+    async with serve_command(open_files=150) as (url, lines):
+        assert "only 150 files may be open: at most 75 connections instead of 1024; raise `ulimit -n`" in "".join(lines)
+        half_open = [await asyncio.open_connection(urlsplit(url).hostname, urlsplit(url).port) for _ in range(200)]
+        async with base_client(url, **STREAM) as client:
+            assert (await client.speak("Hello.")).audio == [spoken_pcm("Hello.")]
+        for _reader, writer in half_open:
+            writer.close()
+
+
 async def test_slow_senders_of_headers_use_no_session_capacity() -> None:
     limits = ConnectionLimits(header_timeout_s=0.2)
     async with tone_server(limits=ServerLimits(max_sessions=1, connection=limits)) as (url, server):
@@ -348,9 +495,8 @@ async def test_a_short_text_with_a_long_pronunciation_is_not_a_way_around_the_qu
 
 
 def test_every_file_that_security_md_names_exists() -> None:
-    root = Path(__file__).parents[2]
-    named = re.findall(r"`((?:[a-z_]+/)*(?:[a-z_]+\.py|[a-z_]+/))`", (root / "SECURITY.md").read_text("utf-8"))
+    named = re.findall(r"`((?:[a-z_]+/)*(?:[a-z_]+\.py|[a-z_]+/))`", (ROOT / "SECURITY.md").read_text("utf-8"))
     assert len(named) > 15
     for name in named:
-        folders = (root, root / "realtime_tts", root / "realtime_tts/server")
+        folders = (ROOT, ROOT / "realtime_tts", ROOT / "realtime_tts/server")
         assert any((folder / name).exists() for folder in folders), name

@@ -6,6 +6,8 @@ import itertools
 import json
 from contextlib import suppress
 
+import pytest
+
 from realtime_tts.frontends.native.websocket import MAX_SMALL_FRAMES, READ_AHEAD_BYTES, SLICE_BYTES, WebSocket
 from realtime_tts.server.app import ServerLimits
 from realtime_tts.session.limits import SessionLimits
@@ -110,6 +112,7 @@ async def test_a_config_with_thousands_of_keys_is_refused_and_its_names_are_not_
         await until(lambda: server.active_sessions == 0)
 
 
+@pytest.mark.slow  # 2 s: the buffers of both sockets are filled first
 async def test_a_client_that_reads_nothing_cannot_queue_large_answers() -> None:
     limits = SessionLimits(max_queued_bytes=1_000_000)
     config = {"type": "session.config", "pronunciations": {f"word{number}": "x" * 100 for number in range(1000)}}

@@ -163,9 +163,9 @@ async def test_every_config_field_of_a_wrong_type_is_refused_by_name() -> None:
 
 
 OUT_OF_RANGE = (
-    ("voice", ['""', '"nobody"', '"\\ud800"', '"../tone_low"', '"TONE_LOW"', f'"{"x" * 9999}"'], "unknown_voice"),
+    ("voice", ['""', '"nobody"', '"\\ud800"', '"../tone_low"', '"TONE LOW"', f'"{"x" * 9999}"'], "unknown_voice"),
     ("speaker", ['"nobody"'], "unknown_voice"),
-    ("response_format", ['"aac"', '""', '"WAV"', '"\\udfff"', f'"{"x" * 9999}"'], "unsupported_format"),
+    ("response_format", ['"AAC"', '""', '"WAV"', '"\\udfff"', f'"{"x" * 9999}"'], "unsupported_format"),
     ("sample_rate", ["7999", "48001", "0", "-1", "-24000", HUGE, f"-{HUGE}"], "unsupported_format"),
     ("sample_rate", ["NaN", "Infinity", "1e400", "24000.5"], "invalid_message"),
     ("speed", ["0", "0.24", "4.01", "-1", "NaN", "Infinity", "-Infinity", "1e400", "1e-400"], "invalid_config"),

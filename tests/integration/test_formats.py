@@ -8,8 +8,10 @@ import numpy as np
 import opuslib_next
 import soundfile
 
+from realtime_tts.audio.aac import DELAY_SAMPLES
 from realtime_tts.audio.container import MP3_DELAY_SAMPLES
 from realtime_tts.audio.decode import decode_audio
+from realtime_tts.audio.format import has_aac
 from realtime_tts.audio.pcm import Float32
 from realtime_tts.audio.resample import StreamingResampler
 from tests.audio.speechlike import snr_db
@@ -54,6 +56,15 @@ def from_mp3_stream(sentence: ReceivedSentence) -> Float32:
     return samples[MP3_DELAY_SAMPLES : MP3_DELAY_SAMPLES + sentence.done["samples"]]
 
 
+def from_aac(sentence: ReceivedSentence) -> Float32:
+    import av  # an optional package
+
+    with av.open(io.BytesIO(sentence.audio), "r", format="aac") as file:
+        samples = np.concatenate([frame.to_ndarray()[0] for frame in file.decode(audio=0)])
+        assert file.streams.audio[0].rate == sentence.sample_rate
+    return np.asarray(samples[DELAY_SAMPLES : DELAY_SAMPLES + sentence.done["samples"]])
+
+
 CASES: list[tuple[dict[str, Any], int, Callable[[ReceivedSentence], Float32], float]] = [
     ({"response_format": "pcm", "sample_rate": 16_000}, 16_000, from_raw("PCM_16"), 80),
     ({"response_format": "pcm", "sample_rate": 44_100}, 44_100, from_raw("PCM_16"), 80),
@@ -67,6 +78,11 @@ CASES: list[tuple[dict[str, Any], int, Callable[[ReceivedSentence], Float32], fl
     ({"response_format": "flac", "stream_audio": False, "sample_rate": 22_050}, 22_050, from_file, 80),
     ({"response_format": "mp3", "stream_audio": False}, 24_000, from_file, 10),
 ]
+if has_aac():
+    CASES += [
+        ({"response_format": "aac"}, 24_000, from_aac, 10),
+        ({"response_format": "aac", "stream_audio": False, "sample_rate": 44_100}, 44_100, from_aac, 10),
+    ]
 """Configuration, expected rate in Hz, decoder, minimum signal-to-noise ratio in dB."""
 
 

@@ -41,6 +41,7 @@ NAMES = [
     "stage_step_seconds",
     "stage_queue_depth",
     "event_loop_lag_seconds",
+    "event_loop_tasks",
 ]
 
 
@@ -264,6 +265,15 @@ def test_an_engine_without_admission_control_has_no_capacity() -> None:
     found = samples(metrics)
     assert found["engine_ready{engine=tone}"] == 0
     assert math.isnan(found["engine_capacity{engine=tone}"])
+
+
+async def test_the_tasks_of_the_event_loop_are_counted_at_each_scrape() -> None:
+    metrics = Metrics()
+    metrics.watch_tasks(lambda: len(asyncio.all_tasks()))
+    before = samples(metrics)["event_loop_tasks"]
+    waiting = asyncio.create_task(asyncio.Event().wait())
+    assert samples(metrics)["event_loop_tasks"] == before + 1
+    waiting.cancel()
 
 
 async def test_a_blocked_event_loop_is_measured() -> None:

@@ -83,7 +83,8 @@ async def test_voices_are_listed(url: str) -> None:
         answer = await response.json()
     assert answer["model"] == "tone"
     assert answer["default"] == "tone_low"
-    assert [voice["name"] for voice in answer["voices"]] == [voice.name for voice in tone.VOICES]
+    own = [voice["name"] for voice in answer["voices"] if "alias_of" not in voice]
+    assert own == [voice.name for voice in tone.VOICES]
 
 
 async def test_the_demo_page_and_its_files_are_served_with_a_strict_policy(url: str) -> None:

@@ -45,3 +45,23 @@ def test_only_waiting_events_of_the_given_utterances_are_withdrawn() -> None:
     started = harness.session._outbox.next()
     assert isinstance(started, SentenceStarted)
     assert started.utterance_index == 1
+
+
+def test_the_memory_of_waiting_events_is_estimated_without_audio() -> None:
+    harness = configured()
+    harness.client_reads = False
+    session = harness.session
+    empty = session.waiting_bytes
+    harness.client({"type": "session.config", "pronunciations": {"SQL": "sequel" * 10}})
+    one = session.waiting_bytes - empty
+    assert one > 60
+    harness.client({"type": "session.config", "x" * 200: 1, "pronunciations": {"SQL": "sequel" * 10}})
+    assert session.waiting_bytes - empty - one > one, "names that are sent back count"
+    while session.next() is not None:
+        pass
+    assert session.waiting_bytes == 0
+    harness.text("Hello there. " * 20)
+    harness.client({"type": "input.cancel"})
+    assert session.waiting_bytes > 260
+    session.drop_unsent()
+    assert session.waiting_bytes == 0

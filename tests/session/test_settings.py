@@ -103,7 +103,7 @@ def test_a_language_has_the_names_that_public_clients_send() -> None:
 def test_an_invalid_value_is_rejected_with_its_field_and_value() -> None:
     cases: list[tuple[dict[str, Any], type[InvalidConfig], str]] = [
         ({"voice": "unknown"}, UnknownVoice, "'unknown'"),
-        ({"voice": "\ud800"}, UnknownVoice, "ud800"),
+        ({"voice": "\ud800"}, UnknownVoice, "\ufffd"),
         ({"response_format": "tape"}, UnsupportedFormat, "tape"),
         ({"sample_rate": 7999}, UnsupportedFormat, "7999"),
         ({"sample_rate": 10**300}, UnsupportedFormat, "1000"),
@@ -214,6 +214,20 @@ def test_an_uploaded_voice_without_a_transcript_uses_x_vector_only_mode() -> Non
 def test_every_field_is_part_of_the_config_in_force() -> None:
     fields = set(SessionConfig.__struct_fields__) - {"speaker", "streaming_mode"}  # they stand for other fields
     assert fields == set(ConfigInForce.__struct_fields__)
+
+
+def test_an_alias_selects_the_voice_that_it_stands_for() -> None:
+    changed, _ = apply_config(DEFAULT, config(voice="Nova"), INFO)
+    assert (changed.voice, changed.text_language(INFO)) == ("tone_high", "en")
+    uploaded = dataclasses.replace(CLONER, voice_aliases={"me": "anna", "low": "tone_low"})
+    assert uploaded_voice(config(voice="me"), uploaded) == "anna"
+    assert uploaded_voice(config(voice="low"), uploaded) is None
+
+
+def test_a_voice_is_ignored_where_instructions_make_the_voice() -> None:
+    designer = dataclasses.replace(INFO, voices=(), default_voice=None, fields=frozenset({"instructions"}))
+    settings, ignored = apply_config(SessionSettings.default(designer), config(voice="alloy"), designer)
+    assert (settings.voice, ignored) == (None, ("voice",))
 
 
 def test_speaker_is_another_name_of_voice() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from realtime_tts.errors import InvalidConfig
 from realtime_tts.voices.download import FetchPolicy, fetch, is_public_address
+from realtime_tts.voices.resolver import BoundedResolver
 
 FILE = bytes(range(256)) * 40
 LOCAL = FetchPolicy(
@@ -114,7 +115,7 @@ async def refused(url: str, policy: FetchPolicy = LOCAL, resolver: AbstractResol
 
 async def test_a_file_is_complete_whatever_its_content_type() -> None:
     async with file_server() as server:
-        assert await fetch(f"{server.url}/file", LOCAL) == FILE
+        assert await fetch(f"{server.url}/file", LOCAL, BoundedResolver()) == FILE
         assert not {"Cookie", "Authorization", "Referer"} & set(server.headers[0])
 
 
@@ -131,7 +132,7 @@ async def test_a_name_is_resolved_once_and_connected_to_as_resolved() -> None:
 async def test_redirects_are_followed_up_to_a_limit() -> None:
     async with file_server() as server:
         server.redirect_to = "/file"
-        assert await fetch(f"{server.url}/redirect", LOCAL) == FILE
+        assert await fetch(f"{server.url}/redirect", LOCAL, BoundedResolver()) == FILE
         server.redirect_to = "/redirect"
         assert "redirects more than 3 times" in await refused(f"{server.url}/redirect")
         assert server.requests.count("/redirect") == 1 + 4
@@ -139,7 +140,7 @@ async def test_redirects_are_followed_up_to_a_limit() -> None:
 
 async def test_a_compressed_file_is_not_decompressed() -> None:
     async with file_server() as server:
-        assert await fetch(f"{server.url}/packed", LOCAL) == b"\x1f\x8b packed"
+        assert await fetch(f"{server.url}/packed", LOCAL, BoundedResolver()) == b"\x1f\x8b packed"
 
 
 # -- Refusals ---------------------------------------------------------------------------------------------------------
@@ -196,7 +197,7 @@ async def test_by_default_no_spelling_of_a_private_address_is_connected_to(monke
     for host in PRIVATE_HOSTS:
         for scheme in ("http", "https"):
             with pytest.raises(InvalidConfig):
-                await fetch(f"{scheme}://{host}/", policy)  # with the system's own resolver
+                await fetch(f"{scheme}://{host}/", policy, BoundedResolver())
 
 
 async def test_a_redirect_to_a_private_address_is_refused() -> None:
@@ -295,7 +296,7 @@ async def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.Monkey
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     monkeypatch.setenv("no_proxy", "")
     async with file_server() as server:
-        assert await fetch(f"{server.url}/file", LOCAL) == FILE
+        assert await fetch(f"{server.url}/file", LOCAL, BoundedResolver()) == FILE
 
 
 # -- Addresses --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Store of uploaded voices: it survives crashes, refuses what is not allowed, and leaves no files behind."""
 
 import contextlib
+import errno
 import io
 import os
 import threading
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realtime_tts.audio.pcm import Float32
-from realtime_tts.errors import InvalidConfig, UnknownVoice, VoiceExists, VoiceStoreFull
+from realtime_tts.errors import InternalError, InvalidConfig, UnknownVoice, VoiceExists, VoiceStoreFull
 from realtime_tts.voices.store import StoredVoice, VoiceLimits, VoiceStore
 
 CONSENT = "I am the speaker, and I agree."
@@ -257,20 +258,27 @@ def crash_after(last_call: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(files(folder)) == 2 * len(names), "files without a voice are left"
 
 
-def test_a_full_disk_leaves_no_files_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_or_failing_disk_leaves_no_files_behind_and_one_line_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     store = VoiceStore(tmp_path)
+    for number, expected in ((errno.ENOSPC, VoiceStoreFull), (errno.EROFS, InternalError)):
 
-    def full(_path: Path, target: Path) -> None:
-        if target.suffix == ".json":
-            raise OSError(28, "No space left on device")
-        os.replace(_path, target)  # noqa: PTH105
+        def failing(_path: Path, target: Path, number: int = number) -> None:
+            if target.suffix == ".json":
+                raise OSError(number, os.strerror(number))
+            os.replace(_path, target)  # noqa: PTH105
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", full)
-        with pytest.raises(OSError, match="No space"):
-            add(store)
-    assert files(tmp_path) == []
-    assert store.voices() == ()
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", failing)
+            with pytest.raises(expected):
+                add(store)
+        assert files(tmp_path) == []
+        assert store.voices() == ()
+        (record,) = caplog.records
+        assert record.getMessage() == f"no voice can be stored in {tmp_path}: {os.strerror(number)}"
+        assert record.exc_info is None
+        caplog.clear()
     add(store)
 
 

@@ -5,9 +5,10 @@ export function modelsOf(answer) {
   return (answer?.data ?? []).map(({ id }) => id);
 }
 
-/** {voices: [{name, language}], default} of a model.  A server with one model may list its voices without `models`. */
+/** {voices: [{name, language}], default} of a model, without aliases.  A server with one model may have no `models`. */
 export function voicesOf(answer, model) {
   const listed = answer.models?.find((each) => each.model === model);
-  if (listed !== undefined) return listed;
-  return (answer.model ?? model) === model ? answer : { voices: [], default: "" };
+  if (listed === undefined && (answer.model ?? model) !== model) return { voices: [], default: "" };
+  const { voices, default: preferred } = listed ?? answer;
+  return { voices: voices.filter((voice) => voice.alias_of === undefined), default: preferred };
 }

@@ -382,7 +382,8 @@ class WebSocket:
             await asyncio.sleep(0)  # many messages would delay all other sessions
 
     def abort(self) -> None:
-        self._transport.abort()
+        if self._request.transport is not None:
+            self._request.transport.abort()
 
 
 _SHORT, _MEDIUM, _LONG = struct.Struct("!BB"), struct.Struct("!BBH"), struct.Struct("!BBQ")

@@ -26,7 +26,6 @@ from realtime_tts.errors import (
     RealtimeTTSError,
     SynthesisTruncated,
     TextTooLong,
-    UnsupportedFormat,
 )
 from realtime_tts.frontends.native.decode import to_configure
 from realtime_tts.frontends.native.messages import SessionConfig
@@ -57,7 +56,7 @@ _OWN_FIELDS = {
     *("voice", "speaker", "response_format", "sample_rate", "stream_audio"),
     *("frame_header", "word_timestamps", "timestamps_as", "on_new_context", "max_buffer_delay_ms", "streaming_mode"),
 }
-_SESSION_FIELDS = frozenset(SessionConfig.__struct_fields__) - _OWN_FIELDS
+SESSION_FIELDS = frozenset(SessionConfig.__struct_fields__) - _OWN_FIELDS
 """Fields of `session.config` that mean the same here; the session checks their values."""
 
 Fields: TypeAlias = dict[str, Any]
@@ -73,6 +72,8 @@ class SpeechRequest(Struct, frozen=True, kw_only=True):
 
     input: str
     voice: str | VoiceId | None = None
+    speaker: str | None = None
+    """Another name of `voice`."""
     response_format: str = "mp3"
     """OpenAI's default."""
     sample_rate: int | None = None
@@ -120,11 +121,21 @@ def _no_number(name: str) -> NoReturn:
 
 
 def parse_speech(
-    fields: Fields, info: ModelInfo, resolve_voice: Callable[[str], Fields], *, max_chars: int, max_whole_chars: int
+    fields: Fields,
+    info: ModelInfo,
+    resolve_voice: Callable[[str], Fields],
+    *,
+    max_chars: int,
+    max_whole_chars: int,
+    text_filters: tuple[str, ...] = (),
 ) -> Speech:
-    """`resolve_voice` returns the fields of `session.config` for a voice.  Raises a `RealtimeTTSError`."""
+    """`resolve_voice` returns the fields of `session.config` for a voice; `text_filters` are the default.
+
+    Raises a `RealtimeTTSError`.
+    """
     own = {name: value for name, value in fields.items() if name in SpeechRequest.__struct_fields__}
-    config = {name: value for name, value in fields.items() if name in _SESSION_FIELDS}
+    config: Fields = {"text_filters": text_filters} if text_filters else {}
+    config |= {name: value for name, value in fields.items() if name in SESSION_FIELDS}
     ignored = [name for name in fields if name not in own and name not in config]
     if "instructions" in config and "instructions" not in info.fields:
         # OpenAI's own models differ in whether they follow them, and none refuses them.
@@ -132,7 +143,7 @@ def parse_speech(
         ignored.append("instructions")
     try:
         asked = msgspec.convert(own, SpeechRequest)
-        voice = asked.voice.id if isinstance(asked.voice, VoiceId) else asked.voice
+        voice = asked.voice.id if isinstance(asked.voice, VoiceId) else asked.voice or asked.speaker
         if voice is not None:
             config |= resolve_voice(voice)
         message = msgspec.convert(config, SessionConfig)
@@ -152,9 +163,6 @@ def parse_speech(
 
 def _format(asked: SpeechRequest, info: ModelInfo) -> AudioFormat:
     name, rate_hz = asked.response_format, asked.sample_rate
-    if name == "aac":
-        words = f"aac is not supported, since there is no free encoder; there are {', '.join(Encoding)}"
-        raise UnsupportedFormat(words, param="response_format")
     if rate_hz is None:
         rate_hz = AudioFormat.default_rate_hz(name, info.sample_rate_hz)
     return AudioFormat.parse(name, rate_hz)
@@ -198,14 +206,12 @@ async def respond(
         return await front_end.fail(InternalError("something went wrong on the server"))
 
 
-class SpeechFrontEnd:
-    """One text in, one response out: with one encoder for all sentences, so that they make one file."""
+class SpokenFile:
+    """One text in, the bytes of one file out: one encoder for all sentences.  Subclasses send the bytes."""
 
-    def __init__(self, request: web.Request, speech: Speech, info: ModelInfo, write_timeout_s: float) -> None:
-        self._request = request
+    def __init__(self, speech: Speech, info: ModelInfo) -> None:
         self._speech = speech
         self._info = info
-        self._write_timeout_s = write_timeout_s
         self._encoder = self._make_encoder()
         self._ignored = speech.ignored
         self._inputs: Iterator[Iterable[SessionInput]] = iter(((speech.config,), (Text(speech.text), Done(), Close())))
@@ -214,7 +220,6 @@ class SpeechFrontEnd:
         self._failure: RealtimeTTSError | None = None
         self._wordless: RealtimeTTSError | None = None
         self._done: UtteranceDone | None = None
-        self._response: web.StreamResponse | None = None
 
     def _make_encoder(self) -> Encoder:
         audio_format, whole = self._speech.audio_format, self._speech.whole
@@ -223,8 +228,6 @@ class SpeechFrontEnd:
             # Bare packets, which HTTP does not separate: here they come in the pages of an Ogg file.
             return OggOpusStream(encoder, audio_format.sample_rate_hz, serial=secrets.randbits(32))
         return encoder
-
-    # -- For the session -----------------------------------------------------------------------------------------------
 
     async def receive(self) -> Iterable[SessionInput] | None:
         await self._accepted.wait()  # text before that would be spoken with another configuration
@@ -261,19 +264,37 @@ class SpeechFrontEnd:
                 piece = _sse({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()})
             yield Frame(piece, is_binary=True, audio_s=audio_s if at == last else 0.0)
 
+    async def close(self, code: int, reason: str) -> None:
+        pass  # the file ends later, with the encoder's rest
+
+    def _check_spoken(self) -> UtteranceDone:
+        """Raises a `RealtimeTTSError` if not all of the text was spoken."""
+        if self._failure is not None:
+            raise self._failure
+        if self._done is None:
+            raise SynthesisTruncated("the speech has not reached its end")
+        if not self._done.report.audio_s:
+            raise self._wordless or NothingToSpeak("there are no words in it", param="input")
+        return self._done
+
+
+class SpeechFrontEnd(SpokenFile):
+    """One text in, one response out."""
+
+    def __init__(self, request: web.Request, speech: Speech, info: ModelInfo, write_timeout_s: float) -> None:
+        super().__init__(speech, info)
+        self._request = request
+        self._write_timeout_s = write_timeout_s
+        self._response: web.StreamResponse | None = None
+
     async def send(self, frame: Frame) -> None:
         if frame.data:
             response = await self._prepare()
             await response.write(frame.data)
 
-    async def close(self, code: int, reason: str) -> None:
-        pass  # the response ends in `finish`
-
     def abort(self) -> None:
         if self._request.transport is not None:
             self._request.transport.abort()
-
-    # -- The response --------------------------------------------------------------------------------------------------
 
     async def finish(self) -> web.StreamResponse:
         """The rest.
@@ -295,15 +316,6 @@ class SpeechFrontEnd:
         except TimeoutError:
             raise ConnectionAbortedError("the client does not read") from None
         return response
-
-    def _check_spoken(self) -> UtteranceDone:
-        if self._failure is not None:
-            raise self._failure
-        if self._done is None:
-            raise SynthesisTruncated("the speech has not reached its end")
-        if not self._done.report.audio_s:
-            raise self._wordless or NothingToSpeak("there are no words in it", param="input")
-        return self._done
 
     async def fail(self, error: RealtimeTTSError) -> web.StreamResponse:
         """Reports an error.  After the first byte only a broken connection keeps a part from looking complete."""
@@ -343,7 +355,7 @@ class SpeechFrontEnd:
             mime_type = "text/event-stream" if self._speech.sse else self._speech.audio_format.mime_type
             response = web.StreamResponse(headers={"Content-Type": mime_type, "X-Accel-Buffering": "no"})
             if self._ignored:
-                response.headers[IGNORED_HEADER] = _as_header(self._ignored)
+                response.headers[IGNORED_HEADER] = as_header(self._ignored)
             if size_bytes is None:
                 response.enable_chunked_encoding()
             else:
@@ -357,7 +369,7 @@ def _sse(fields: Fields) -> bytes:
     return b"data: " + msgspec.json.encode(fields) + b"\n\n"
 
 
-def _as_header(names: tuple[str, ...]) -> str:
+def as_header(names: tuple[str, ...]) -> str:
     """The names are the client's: only safe characters of them are sent back in a header."""
     safe = (re.sub(r"[^A-Za-z0-9_.-]", "?", name[:40]) for name in dict.fromkeys(names))
     return ", ".join(safe)[:1000]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from realtime_tts.errors import RealtimeTTSError
+from realtime_tts.errors import InvalidRequest, RealtimeTTSError
 from realtime_tts.frontends.openai.errors import aiohttp_error_response, error_response
 from realtime_tts.server.access import ACCEPTED
 
@@ -31,5 +31,9 @@ def errors_middleware(on_refused: Callable[[str], None]) -> Middleware:
             if error.status < 400:
                 raise
             return aiohttp_error_response(error)
+        except web.RequestPayloadError:
+            if request.writer.output_size > 0:
+                raise
+            return error_response(InvalidRequest("the body is not encoded as its header says"))
 
     return respond_to_errors

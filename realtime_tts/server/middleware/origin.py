@@ -8,13 +8,25 @@ from aiohttp.typedefs import Handler, Middleware
 
 from realtime_tts.errors import OriginNotAllowed
 from realtime_tts.frontends.native.messages import STREAM_PATH
-from realtime_tts.server.access import API_PREFIX, HEALTH_PATHS, SAFE_METHODS, AccessRules
+from realtime_tts.frontends.openai.speech import IGNORED_HEADER
+from realtime_tts.server.access import (
+    ANY_ORIGIN,
+    API_PREFIX,
+    HEALTH_PATHS,
+    REQUEST_ID_HEADER,
+    SAFE_METHODS,
+    AccessRules,
+)
 
 PREFLIGHT_HEADERS = {
     hdrs.ACCESS_CONTROL_ALLOW_METHODS: "GET, POST, DELETE",
-    hdrs.ACCESS_CONTROL_ALLOW_HEADERS: "Authorization, Content-Type",
+    # All: OpenAI's browser SDK sends x-stainless-* headers, whose names change.  The wildcard excludes Authorization.
+    hdrs.ACCESS_CONTROL_ALLOW_HEADERS: "Authorization, Content-Type, *",
     hdrs.ACCESS_CONTROL_MAX_AGE: "600",
 }
+
+EXPOSED_HEADERS = ", ".join((REQUEST_ID_HEADER, hdrs.RETRY_AFTER, IGNORED_HEADER))
+"""That a page may read, beside those that every page may: Content-Type, Content-Length."""
 
 
 def origin_middleware(rules: AccessRules) -> Middleware:
@@ -43,13 +55,17 @@ def _refuse_foreign_page(request: web.Request, rules: AccessRules) -> None:
 
 def is_origin_allowed(origin: str | None, host_header: str, allowed_origins: frozenset[str]) -> bool:
     """Pages of this server and of listed origins.  Clients that are not browsers send no Origin and are allowed."""
-    if origin is None or origin in allowed_origins:
+    if origin is None or _is_listed(origin, allowed_origins):
         return True
     try:
         parts = urlsplit(origin)
         return parts.scheme in ("http", "https") and bool(parts.netloc) and parts.netloc == host_header
     except ValueError:
         return False
+
+
+def _is_listed(origin: str, allowed_origins: frozenset[str]) -> bool:
+    return origin in allowed_origins or ANY_ORIGIN in allowed_origins
 
 
 def is_preflight(request: web.Request, rules: AccessRules) -> bool:
@@ -61,6 +77,12 @@ def is_preflight(request: web.Request, rules: AccessRules) -> bool:
 def cors_headers(request: web.BaseRequest, rules: AccessRules) -> dict[str, str]:
     """For a response of the HTTP API to a page of a listed origin.  Never for WebSockets, which have no CORS."""
     origin = request.headers.get(hdrs.ORIGIN)
-    if origin not in rules.allowed_origins or not request.path.startswith(API_PREFIX) or request.path == STREAM_PATH:
+    if origin is None or not _is_listed(origin, rules.allowed_origins):
         return {}
-    return {hdrs.ACCESS_CONTROL_ALLOW_ORIGIN: origin, hdrs.VARY: hdrs.ORIGIN}
+    if not request.path.startswith(API_PREFIX) or request.path == STREAM_PATH:
+        return {}
+    return {
+        hdrs.ACCESS_CONTROL_ALLOW_ORIGIN: origin,
+        hdrs.ACCESS_CONTROL_EXPOSE_HEADERS: EXPOSED_HEADERS,
+        hdrs.VARY: hdrs.ORIGIN,
+    }

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -67,10 +68,11 @@ async def serving(
 ) -> AsyncIterator[Served]:
     """`before` is called with each batch of the Talker."""
     model = model or tone.build()
+    if aliases is not None:
+        model = replace(model, info=replace(model.info, voice_aliases=aliases))
     options = ServerOptions(
         http=limits or HttpLimits(),
         voices=store,
-        voice_aliases=aliases or {},
         fetch_reference=References(store),
     )
     async with (

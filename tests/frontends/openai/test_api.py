@@ -6,6 +6,7 @@ import io
 import json
 import wave
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -81,6 +82,25 @@ async def test_several_sentences_are_one_valid_file(served: Served) -> None:
     await served.idle()
 
 
+async def test_aac_is_a_stream_of_adts_frames(served: Served) -> None:
+    av = pytest.importorskip("av")
+    for stream in (None, False):
+        status, headers, body = await served.ask(input=TEXT, response_format="aac", stream=stream)
+        assert (status, headers["Content-Type"]) == (200, "audio/aac"), stream
+        with av.open(io.BytesIO(body), format="aac") as file:
+            samples = sum(frame.samples for frame in file.decode(audio=0))
+        assert samples / 24_000 == pytest.approx(WHOLE_S, abs=0.1), stream
+
+
+async def test_without_its_package_aac_is_refused_with_what_to_install(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("realtime_tts.audio.format.find_spec", lambda _name: None)
+    status, error = await served.refused(input=TEXT, response_format="aac")
+    assert (status, error["code"], error["param"]) == (400, "unsupported_format", "response_format")
+    assert "pip install 'realtime-tts[aac]'" in error["message"]
+
+
 async def test_the_default_format_is_mp3(served: Served) -> None:
     async with served.openai() as client:
         answer = await client.audio.speech.create(model="tone", voice="tone_low", input="Hello.")
@@ -124,6 +144,8 @@ def test_the_synchronous_client_works_too() -> None:
         with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
             assert [model.id for model in client.models.list()] == ["tone"]
             assert client.models.retrieve("tone").owned_by == "realtime-tts"
+            for name in ("tts-1", "tts-1-hd", "gpt-4o-mini-tts"):
+                assert client.models.retrieve(name).id == name
             with pytest.raises(openai.NotFoundError) as unknown:
                 client.models.retrieve("gpt/4")
             assert (unknown.value.code, unknown.value.param) == ("model_not_found", "model")
@@ -137,13 +159,13 @@ def test_the_synchronous_client_works_too() -> None:
 async def test_the_openai_client_raises_the_refusal(served: Served) -> None:
     async with served.openai() as client:
         with pytest.raises(openai.BadRequestError) as refused:
-            await client.audio.speech.create(model="tone", voice="alloy", input="Hello.")
+            await client.audio.speech.create(model="tone", voice="nobody", input="Hello.")
     assert (refused.value.code, refused.value.param, refused.value.type) == (
         "unknown_voice",
         "voice",
         "invalid_request_error",
     )
-    assert "tone_low, tone_high" in refused.value.message
+    assert "GET /v1/audio/voices" in refused.value.message
 
 
 # -- Events -----------------------------------------------------------------------------------------------------------
@@ -194,12 +216,23 @@ async def test_a_voice_is_selected_by_name_id_alias_or_default() -> None:
         for voice, expected in (
             ({"voice": "tone_high"}, "tone_high"),
             ({"voice": {"id": "tone_high"}}, "tone_high"),
+            ({"speaker": "tone_high"}, "tone_high"),
             ({"voice": "nova"}, "tone_high"),
             ({"voice": None}, "tone_low"),
             ({}, "tone_low"),
         ):
             _status, _headers, body = await served.ask(input=TEXT, response_format="pcm", **voice)
             assert body == whole_pcm(voice=expected), voice
+
+
+async def test_a_voice_is_ignored_where_instructions_make_the_voice() -> None:
+    model = tone.build()
+    info = replace(model.info, voices=(), default_voice=None, fields=frozenset({"instructions"}))
+    spoken: list[str] = []
+    record = lambda rows: spoken.extend(row.request.voice for row in rows)  # noqa: E731
+    async with serving(replace(model, info=info), before=record) as served:
+        status, headers, _body = await served.ask(input="Hello.", voice="alloy", instructions="An old man.")
+    assert (status, headers["X-Realtime-TTS-Ignored"], set(spoken)) == (200, "voice", {""})
 
 
 async def test_rate_and_speed_are_applied(served: Served) -> None:
@@ -261,7 +294,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], str, str]] = [
     ({"input": "Hi.", "voice": {"id": "nobody"}}, "unknown_voice", "voice"),
     ({"input": "Hi.", "voice": {"name": "tone_low"}}, "invalid_message", "voice"),
     ({"input": "Hi.", "voice": 7}, "invalid_message", "voice"),
-    ({"input": "Hi.", "response_format": "aac"}, "unsupported_format", "response_format"),
+    ({"input": "Hi.", "response_format": "AAC"}, "unsupported_format", "response_format"),
     ({"input": "Hi.", "response_format": "midi"}, "unsupported_format", "response_format"),
     ({"input": "Hi.", "sample_rate": 7999}, "unsupported_format", "sample_rate"),
     ({"input": "Hi.", "sample_rate": "fast"}, "invalid_message", "sample_rate"),
@@ -284,6 +317,38 @@ async def test_a_bad_field_is_refused_by_name(served: Served) -> None:
         assert error["type"] == "invalid_request_error"
         assert set(error) == {"message", "type", "param", "code"}
     await served.idle()
+
+
+async def test_every_unknown_path_and_method_of_the_api_has_an_error_in_json(served: Served) -> None:
+    for method, path, status, code in (
+        ("GET", "/v1/nothing", 404, "not_found"),
+        ("POST", "/v1/audio/nothing", 404, "not_found"),
+        ("GET", "/v1/", 404, "not_found"),
+        ("GET", "/v1/audio/speech", 405, "method_not_allowed"),
+        ("PUT", "/v1/models", 405, "method_not_allowed"),
+        ("OPTIONS", "/v1/models", 405, "method_not_allowed"),
+        ("GET", "/v1/models/nothing", 404, "model_not_found"),
+    ):
+        async with served.http.request(method, served.url + path) as response:
+            assert response.status == status, path
+            assert (await response.json())["error"]["code"] == code, path
+
+
+async def test_the_models_are_also_listed_for_open_webui(served: Served) -> None:
+    assert await served.get("/v1/audio/models") == {"models": [{"id": "tone", "name": "tone"}]}
+
+
+async def test_markdown_is_not_spoken_unless_the_request_asks_for_it() -> None:
+    spoken: list[str] = []
+    async with serving(before=lambda rows: spoken.extend(row.request.text for row in rows)) as served:
+        for filters, text in ((None, "Bold words."), ([], "**Bold** words.")):
+            status, _headers, _body = await served.ask(input="**Bold** words.", text_filters=filters)
+            assert (status, spoken[-1]) == (200, text)
+    async with serving(
+        before=lambda rows: spoken.extend(row.request.text for row in rows), limits=HttpLimits(text_filters=("urls",))
+    ) as served:
+        await served.ask(input="**See** https://a.example/b.")
+    assert spoken[-1] == "**See** a.example."
 
 
 async def test_a_body_that_is_not_an_object_is_refused(served: Served) -> None:

@@ -40,6 +40,13 @@ async def test_an_error_of_aiohttp_becomes_a_response_and_a_redirect_stays_one()
         await raised(web.HTTPFound("/elsewhere"))
 
 
+async def test_a_body_that_cannot_be_decoded_is_the_client_s_error() -> None:
+    response, _counted = await raised(web.RequestPayloadError("incorrect header check"))
+    assert isinstance(response, web.Response)
+    assert response.status == 400
+    assert b"incorrect header check" not in (response.body or b"")  # type: ignore[operator]
+
+
 async def test_a_bug_and_an_error_after_the_response_has_begun_are_left_to_the_connection() -> None:
     with pytest.raises(ZeroDivisionError):
         await raised(ZeroDivisionError())

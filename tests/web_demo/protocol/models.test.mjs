@@ -13,13 +13,18 @@ test("the models are the ids of the list, and none without an answer", () => {
 test("each model has its own voices and default voice", () => {
   const [a, b] = [{ model: "a", default: "x", voices: [{ name: "x" }] }, { model: "b", default: "y", voices: [{ name: "y" }] }];
   const answer = { ...a, models: [a, b] };
-  assert.equal(voicesOf(answer, "a"), a);
-  assert.equal(voicesOf(answer, "b"), b);
+  assert.deepEqual(voicesOf(answer, "a"), { default: "x", voices: a.voices });
+  assert.deepEqual(voicesOf(answer, "b"), { default: "y", voices: b.voices });
   assert.deepEqual(voicesOf(answer, "c").voices, []);
 });
 
 test("the answer of a server with one model needs no list of models", () => {
   const voices = [{ name: "x" }];
-  assert.equal(voicesOf({ model: "a", default: "x", voices }, "a").voices, voices);
-  assert.equal(voicesOf({ default: "x", voices }, undefined).voices, voices);
+  assert.deepEqual(voicesOf({ model: "a", default: "x", voices }, "a").voices, voices);
+  assert.deepEqual(voicesOf({ default: "x", voices }, undefined).voices, voices);
+});
+
+test("aliases are no voices of their own", () => {
+  const voices = [{ name: "x" }, { name: "nova", alias_of: "x" }];
+  assert.deepEqual(voicesOf({ model: "a", default: "x", voices }, "a").voices, [{ name: "x" }]);
 });

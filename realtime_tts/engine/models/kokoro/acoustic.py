@@ -1,6 +1,6 @@
 """Acoustic stage: a sentence's text to frames of features, one piece of text per run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +48,7 @@ class AcousticStage:
         self,
         session: Any,  # onnxruntime.InferenceSession, which has no types
         read: Read,
-        styles: dict[str, Style],
+        styles: Mapping[str, Style],
     ) -> None:
         self._session = session
         self._read = read

@@ -14,9 +14,10 @@ from realtime_tts.engine.models.kokoro.ipa import IPA_SYMBOLS
 from realtime_tts.engine.models.kokoro.onnx_rewrite.prepare_model import prepared_model, user_cache_dir
 from realtime_tts.engine.models.kokoro.onnx_sessions import load_session, return_free_memory
 from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
-from realtime_tts.engine.models.kokoro.styles import Style, load_styles, voices_of
+from realtime_tts.engine.models.kokoro.styles import Styles, load_styles, voices_of
 from realtime_tts.engine.models.kokoro.unmodified import SampleStage, WholeGraphStage, load_unmodified
 from realtime_tts.engine.models.kokoro.vocoder import CONTEXT_FRAMES, VocoderStage
+from realtime_tts.engine.models.kokoro.voice_aliases import VOICE_ALIASES
 from realtime_tts.engine.models.kokoro.weights import find_weights
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts
@@ -95,7 +96,7 @@ def build(
     return Model(_info(styles, rewrite=rewrite), specs, stages, plan, costs, nominal_streams)
 
 
-def _info(styles: dict[str, Style], *, rewrite: bool) -> ModelInfo:
+def _info(styles: Styles, *, rewrite: bool) -> ModelInfo:
     fields = {"speed", "pronunciations"} | ({"word_timestamps"} if rewrite else set())
     return ModelInfo(
         name="kokoro",
@@ -103,6 +104,8 @@ def _info(styles: dict[str, Style], *, rewrite: bool) -> ModelInfo:
         samples_per_frame=SAMPLES_PER_FRAME,
         voices=voices_of(styles),
         default_voice=DEFAULT_VOICE,
+        voice_aliases=VOICE_ALIASES,
+        mixes_voices=True,
         fields=frozenset(fields),
         ipa_symbols=IPA_SYMBOLS,
     )

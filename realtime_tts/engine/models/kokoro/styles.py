@@ -1,7 +1,8 @@
-"""Packed voices: per voice, a style for every length of text, and its normalisation statistics."""
+"""Packed voices and their mixes: per voice, a style for every length of text, and its normalisation statistics."""
 
 import hashlib
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from realtime_tts.engine.api import Voice
 from realtime_tts.engine.models.kokoro.onnx_rewrite.streaming_inputs import NORM_CHANNELS
+from realtime_tts.engine.voice_names import is_mix, parse_mix
 from realtime_tts.errors import ModelNotUsable
 
 
@@ -25,6 +27,51 @@ class Style:
     def row(self, row: int) -> npt.NDArray[np.float32]:
         """The model's input `style`, (1, 256)."""
         return self.table[row : row + 1].astype(np.float32)
+
+
+MAX_CACHED_MIXES = 32
+"""Of 300 KB each.  A mix takes about a millisecond to make."""
+
+
+class Styles(Mapping[str, Style]):
+    """The voices by name.  `styles["af_bella(2)+af_sky(1)"]` is a mix of them: their weighted mean.
+
+    Used by one thread at a time: that of the lane on which the stages run.
+    """
+
+    def __init__(self, voices: Mapping[str, Style]) -> None:
+        self._voices = dict(voices)
+        self._mixes: OrderedDict[str, Style] = OrderedDict()
+        """The one that was used last is at the end."""
+
+    def __getitem__(self, name: str) -> Style:
+        voice = self._voices.get(name)
+        return self._mix(name) if voice is None and is_mix(name) else self._voices[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._voices)
+
+    def __len__(self) -> int:
+        return len(self._voices)
+
+    def _mix(self, name: str) -> Style:
+        mixed = self._mixes.get(name)
+        if mixed is None:
+            mixed = self._mixes[name] = mix_styles([(self._voices[v], w) for v, w in parse_mix(name, str).items()])
+            if len(self._mixes) > MAX_CACHED_MIXES:
+                self._mixes.popitem(last=False)
+        self._mixes.move_to_end(name)
+        return mixed
+
+
+def mix_styles(weighted: Sequence[tuple[Style, float]]) -> Style:
+    """The weighted mean of the tables, as in Kokoro-FastAPI and in `KPipeline.load_voice` of hexgrad, and of the
+    statistics.  Chunks of mixes correlate with the undivided sound as those of voices do: 0.67 to 0.88 against 0.69 to
+    0.85 on two sentences, 0.57 for one mix of a female and a male voice."""
+    total = sum(weight for _style, weight in weighted)
+    table = sum(style.table.astype(np.float32) * (weight / total) for style, weight in weighted)
+    norms = sum(style.norms * (weight / total) for style, weight in weighted)
+    return Style(np.asarray(table).astype(np.float16), np.asarray(norms).astype(np.float32))
 
 
 VOICES_DIR = Path(__file__).parent / "voices"
@@ -45,15 +92,17 @@ def is_english(name: str) -> bool:
     return name[0] in LANGUAGES and name[2:3] == "_"
 
 
-def load_styles(directory: Path = VOICES_DIR) -> dict[str, Style]:
+def load_styles(directory: Path = VOICES_DIR) -> Styles:
     """The voices listed in the directory's SHA256SUMS, by name.
 
     Raises ModelNotUsable, which names the file, where one is missing, altered or of the wrong size.
     """
-    return {
-        name.removesuffix(SUFFIX): _load_style(directory / name, sha256)
-        for sha256, name in _read_checksums(directory / CHECKSUMS_NAME)
-    }
+    return Styles(
+        {
+            name.removesuffix(SUFFIX): _load_style(directory / name, sha256)
+            for sha256, name in _read_checksums(directory / CHECKSUMS_NAME)
+        }
+    )
 
 
 def voices_of(styles: Mapping[str, Style]) -> tuple[Voice, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from realtime_tts.engine.models.kokoro.acoustic import AcousticStage, Inputs
 from realtime_tts.engine.models.kokoro.frames import LEAD_IN_FRAMES, SAMPLES_PER_FRAME, Array
 from realtime_tts.engine.models.kokoro.onnx_sessions import load_session
+from realtime_tts.engine.models.kokoro.temporary_directory import remove_abandoned, temporary_directory
 from realtime_tts.engine.models.kokoro.weights import MODEL_NAME, Weights
 from realtime_tts.engine.stage import StageInput, StageOutput, host_array
 from realtime_tts.errors import ModelNotUsable
@@ -20,8 +21,10 @@ _AUDIBLE_SHARE = 10 ** (-50 / 20)
 
 def load_unmodified(weights: Weights, *, threads: int) -> Any:
     """The exported graph in onnxruntime.  Raises ModelNotUsable where it has other inputs than Kokoro's."""
-    with tempfile.TemporaryDirectory(prefix="realtime_tts-") as directory:
-        path = Path(directory) / MODEL_NAME
+    parent, prefix = Path(tempfile.gettempdir()), "realtime_tts-"
+    remove_abandoned(parent, prefix)
+    with temporary_directory(parent, prefix) as directory:
+        path = directory / MODEL_NAME
         weights.write_to(path)
         session = load_session(path, threads=threads)
     inputs = sorted(value.name for value in session.get_inputs())

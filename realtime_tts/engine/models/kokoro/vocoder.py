@@ -1,6 +1,6 @@
 """Vocoder stage: frames to sound, chunk by chunk, with joints that cannot be heard."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,7 @@ class _Sound:
 class VocoderStage:
     """Frames to samples.  Between chunks it keeps, per request, the 10 ms that the next chunk is cross-faded with."""
 
-    def __init__(self, session: Any, styles: dict[str, Style]) -> None:
+    def __init__(self, session: Any, styles: Mapping[str, Style]) -> None:
         self._session = session
         self._styles = styles
         self._tails: dict[str, Samples] = {}

@@ -4,6 +4,7 @@ import re
 
 from realtime_tts.engine.api import ModelInfo, Voice
 from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, ModelType
+from realtime_tts.engine.voice_names import QWEN3_TTS_VOICES
 from realtime_tts.errors import InvalidConfig
 from realtime_tts.text.languages import NAME_OF_SUBTAG, SUBTAG_OF_NAME, UNDETERMINED, primary_language
 
@@ -26,6 +27,23 @@ NATIVE_LANGUAGES = {
 American."""
 DEFAULT_SPEAKER = "vivian"
 """The first of that list, and the speaker of its first example: the publisher names no default."""
+VOICE_ALIASES = {
+    "alloy": "serena",
+    "ash": "aiden",
+    "ballad": "ryan",
+    "cedar": "ryan",
+    "coral": "vivian",
+    "echo": "aiden",
+    "fable": "ryan",
+    "marin": "serena",
+    "nova": "vivian",
+    "onyx": "uncle_fu",
+    "sage": "sohee",
+    "shimmer": "ono_anna",
+    "verse": "aiden",
+}
+"""Speakers for the voices of OpenAI's API, of the same gender.  None with a dialect, which would change the
+language."""
 SILENT_FRAMES = 1
 """A CustomVoice begins with 80 ms of digital silence, at most -103 dBFS over 2229 requests (published measurement,
 github.com/sgl-project/sglang-omni, pull 1901)."""
@@ -46,12 +64,14 @@ def describe(config: ModelConfig, name: str) -> ModelInfo:
         fields |= {"instructions"}
     if config.tts_model_type is ModelType.BASE:
         fields |= CLONING_FIELDS
+    default_voice = _default_speaker(config.speakers)
     return ModelInfo(
         name=name,
         sample_rate_hz=SAMPLE_RATE_HZ,
         samples_per_frame=SAMPLES_PER_FRAME,
         voices=tuple(Voice(speaker, _native_language(config, speaker)) for speaker in config.speakers),
-        default_voice=_default_speaker(config.speakers),
+        default_voice=default_voice,
+        voice_aliases={} if default_voice is None else _voice_aliases(config.speakers, default_voice),
         languages=tuple(sorted(SUBTAG_OF_NAME.get(language, language) for language in config.languages)),
         # A cloned voice needs the whole text: the prompt places it beside the recording.
         reads_ahead=config.tts_model_type is not ModelType.BASE,
@@ -85,6 +105,16 @@ def _native_language(config: ModelConfig, speaker: str) -> str:
     if config.talker_config.dialect_of(speaker) is not None:
         return "zh-CN"  # all dialects of the model are Chinese
     return NATIVE_LANGUAGES.get(speaker, UNDETERMINED)
+
+
+def _voice_aliases(speakers: tuple[str, ...], default_voice: str) -> dict[str, str]:
+    """The default speaker stands for all that a checkpoint with speakers of its own does not have."""
+    names = {**VOICE_ALIASES, **{name: name for name in QWEN3_TTS_VOICES}}
+    return {
+        alias: speaker if speaker in speakers else default_voice
+        for alias, speaker in names.items()
+        if alias not in speakers
+    }
 
 
 def _default_speaker(speakers: tuple[str, ...]) -> str | None:

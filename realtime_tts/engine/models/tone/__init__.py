@@ -31,6 +31,7 @@ from realtime_tts.engine.models.tone.waveform import (
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts, UpstreamCosts
 from realtime_tts.engine.stage import Model, Stage, StageSpec
+from realtime_tts.engine.voice_names import OPENAI_VOICES, QWEN3_TTS_VOICES
 from realtime_tts.errors import ModelNotUsable
 
 __all__ = [
@@ -54,6 +55,8 @@ __all__ = [
 ]
 
 VOICES = (Voice("tone_low", "en-US"), Voice("tone_high", "en-US"))
+_HIGH = {"alloy", "coral", "marin", "nova", "sage", "shimmer", "vivian", "serena", "ono_anna", "sohee"}
+VOICE_ALIASES = {name: "tone_high" if name in _HIGH else "tone_low" for name in (*OPENAI_VOICES, *QWEN3_TTS_VOICES)}
 
 PROFILES = {
     "free": (ToneCosts(), 64),
@@ -78,6 +81,7 @@ def info(*, reads_ahead: bool = False, thinker: bool = False) -> ModelInfo:
         samples_per_frame=SAMPLES_PER_FRAME,
         voices=VOICES,
         default_voice=VOICES[0].name,
+        voice_aliases=VOICE_ALIASES,
         # The words of an answer are not in the request's text, so they have no position in it.
         fields=frozenset({"speed"} if thinker else {"speed", "word_timestamps"}),
         reads_ahead=reads_ahead,

@@ -9,6 +9,7 @@ import pytest
 from realtime_tts.engine.models.kokoro.onnx_rewrite.streaming_inputs import NORM_CHANNELS
 from realtime_tts.engine.models.kokoro.styles import (
     CHECKSUMS_NAME,
+    MAX_CACHED_MIXES,
     STYLE_ROWS,
     STYLE_WIDTH,
     VOICES_DIR,
@@ -20,6 +21,7 @@ from realtime_tts.engine.models.kokoro.styles import (
     voices_of,
 )
 from realtime_tts.errors import ModelNotUsable
+from tests.engine.models.kokoro.conftest import Speaker, real_voice
 
 
 @pytest.fixture
@@ -60,6 +62,27 @@ def test_the_longest_piece_has_a_style() -> None:
     assert row.dtype == np.float32
 
 
+def test_a_mix_is_the_weighted_mean_of_its_voices() -> None:
+    styles = load_styles()
+    heart, sky = styles["af_heart"], styles["af_sky"]
+    mix = styles["af_heart(3)+af_sky(1)"]
+    expected = 0.75 * heart.table.astype(np.float32) + 0.25 * sky.table.astype(np.float32)
+    np.testing.assert_allclose(mix.table, expected, atol=1e-3)
+    np.testing.assert_allclose(mix.norms, 0.75 * heart.norms + 0.25 * sky.norms, rtol=1e-5)
+    assert styles["af_heart(3)+af_sky(1)"] is mix, "mixes are cached"
+    assert len(styles) == 28, "a mix is not a voice"
+
+
+def test_the_cache_of_mixes_is_bounded_and_forgets_the_one_that_was_used_least_recently() -> None:
+    styles = load_styles()
+    names = [f"af_heart({number})+af_sky(1)" for number in range(1, MAX_CACHED_MIXES + 1)]
+    mixes = [styles[name] for name in names]
+    assert styles[names[0]] is mixes[0]
+    styles["af_heart(1)+af_nova(1)"]
+    assert styles[names[0]] is mixes[0]
+    assert styles[names[1]] is not mixes[1]
+
+
 def test_a_packed_voice_unpacks_to_itself() -> None:
     style = load_styles()["af_heart"]
     again = unpack_style(pack_style(style))
@@ -79,3 +102,15 @@ def test_a_missing_voice_is_refused_by_name(altered: Path) -> None:
     (altered / "af_alloy.f16").unlink()
     with pytest.raises(ModelNotUsable, match=r"af_alloy\.f16"):
         load_styles(altered)
+
+
+@real_voice
+def test_a_mix_speaks_and_sounds_like_none_of_its_voices(speaker: Speaker) -> None:
+    spoken = {}
+    for voice in ("af_heart", "am_michael", "af_heart(2)+am_michael(1)"):
+        spoken[voice] = np.concatenate(speaker.say("Hello there.", voice=voice))
+        assert np.isfinite(spoken[voice]).all()
+        assert np.abs(spoken[voice]).max() > 0.05, voice
+    heart, michael, mix = spoken.values()
+    assert mix.shape != heart.shape or not np.allclose(mix, heart, atol=0.01)
+    assert mix.shape != michael.shape or not np.allclose(mix, michael, atol=0.01)

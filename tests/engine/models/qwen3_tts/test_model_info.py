@@ -8,6 +8,7 @@ from realtime_tts.engine.api import Voice
 from realtime_tts.engine.models import qwen3_tts
 from realtime_tts.engine.models.qwen3_tts.config import read_config
 from realtime_tts.engine.models.qwen3_tts.model_info import CLONING_FIELDS, SAMPLING_FIELDS, language_name, model_name
+from realtime_tts.engine.voice_names import OPENAI_VOICES, QWEN3_TTS_VOICES
 from realtime_tts.errors import InvalidConfig
 from tests.engine.models.qwen3_tts.pipeline import GetWhole
 
@@ -18,6 +19,14 @@ def test_custom_voice_lists_its_speakers_with_their_native_languages(whole: GetW
     assert info.voices == tuple(Voice(*each) for each in expected)
     assert (info.default_voice, info.task_type, info.languages) == ("vivian", "CustomVoice", ("de", "en", "zh"))
     assert (info.sample_rate_hz, info.samples_per_frame) == (24_000, 1920)
+
+
+def test_every_published_name_has_a_speaker_where_the_model_has_speakers(whole: GetWhole) -> None:
+    info = qwen3_tts.info(whole("custom_voice"))
+    for name in (*OPENAI_VOICES, *QWEN3_TTS_VOICES):
+        assert info.find_voice(name) in info.voice_names, name
+    assert [info.find_voice(name) for name in ("verse", "fable", "ryan", "Eric")] == ["vivian", "ryan", "ryan", "eric"]
+    assert qwen3_tts.info(whole("base")).voice_aliases == {}
 
 
 def test_each_model_type_supports_its_own_fields(whole: GetWhole) -> None:

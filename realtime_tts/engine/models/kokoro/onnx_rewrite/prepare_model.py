@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,13 +21,19 @@ from realtime_tts.engine.models.kokoro.onnx_rewrite.split_graph import (
     unexpected_layout,
 )
 from realtime_tts.engine.models.kokoro.onnx_rewrite.streaming_inputs import add_streaming_inputs
+from realtime_tts.engine.models.kokoro.temporary_directory import remove_abandoned, temporary_directory
 from realtime_tts.engine.models.kokoro.weights import MODEL_NAME, Weights
+from realtime_tts.errors import ModelNotUsable
 
 PREPARED_VERSION = 6
 """To be raised whenever the same weights give other files."""
 
 _ACOUSTIC_NAME, _VOCODER_NAME, _CHECKSUMS_NAME = "acoustic.onnx", "vocoder.onnx", "SHA256SUMS"
 _ATTEMPTS = 3
+REQUIRED_MB = 300
+"""Of disk while the voice is prepared; 92 MB stay."""
+_IN_CACHE, _BESIDE_CACHE = ".preparing-", "realtime_tts-"
+"""Names of temporary directories."""
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +82,7 @@ def prepared_model(
     Where the cache cannot be written, the model is prepared at every start, which takes 4 s.
     """
     home = cache_dir / "realtime_tts" / "kokoro" / f"{weights.sha256[:16]}-{PREPARED_VERSION}"
+    remove_abandoned(home.parent, _IN_CACHE)
     if _is_intact(home):
         yield _files_in(home)
         return
@@ -83,12 +90,29 @@ def prepared_model(
     try:
         _fill_cache(weights, home, prepare)
     except OSError as error:
-        logger.warning("cannot keep the prepared voice in %s (%s): it will be prepared at every start", home, error)
-        with tempfile.TemporaryDirectory(prefix="realtime_tts-") as temporary:
-            prepare(weights, Path(temporary))
-            yield _files_in(Path(temporary))
+        logger.warning(
+            "cannot keep the prepared voice in %s (%s): it will be prepared at every start",
+            *(home, error.strerror),
+        )
+        with ExitStack() as stack:
+            try:
+                parent = Path(tempfile.gettempdir())
+                remove_abandoned(parent, _BESIDE_CACHE)
+                temporary = stack.enter_context(temporary_directory(parent, _BESIDE_CACHE))
+                prepare(weights, temporary)
+            except OSError as second:
+                raise _cannot_be_written(cache_dir, error, second) from second
+            yield _files_in(temporary)
         return
     yield _files_in(home)
+
+
+def _cannot_be_written(cache_dir: Path, error: OSError, second: OSError) -> ModelNotUsable:
+    return ModelNotUsable(
+        f"the embedded voice can be prepared neither in {cache_dir} ({error.strerror or error}) nor in the directory"
+        f" for temporary files ({second.strerror or second}): one of them needs {REQUIRED_MB} MB.  The environment"
+        " variables XDG_CACHE_HOME and TMPDIR choose other ones"
+    )
 
 
 def _files_in(directory: Path) -> PreparedModel:
@@ -114,8 +138,8 @@ def _checksums(directory: Path) -> str:
 def _fill_cache(weights: Weights, home: Path, prepare: Callable[[Weights, Path], None]) -> None:
     """Prepares beside `home`, then renames: readers see all of it or nothing, and any of several processes may win."""
     home.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".preparing-") as temporary:
-        prepared = Path(temporary) / "prepared"
+    with temporary_directory(home.parent, _IN_CACHE) as temporary:
+        prepared = temporary / "prepared"
         prepared.mkdir()
         prepare(weights, prepared)
         (prepared / _CHECKSUMS_NAME).write_text(_checksums(prepared), encoding="ascii")
@@ -127,7 +151,7 @@ def _fill_cache(weights: Weights, home: Path, prepare: Callable[[Weights, Path],
                     return  # another process was faster
                 if attempt == _ATTEMPTS - 1:
                     raise
-                _move_aside(home, Path(temporary) / f"damaged-{attempt}")
+                _move_aside(home, temporary / f"damaged-{attempt}")
             else:
                 return
 

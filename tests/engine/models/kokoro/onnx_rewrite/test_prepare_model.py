@@ -1,5 +1,6 @@
 """Tests of the prepared model's cache: written once, replaced when damaged, shared safely by several processes."""
 
+import errno
 import logging
 import os
 import subprocess
@@ -68,6 +69,18 @@ def test_concurrent_preparations_all_get_an_intact_model(tmp_path: Path) -> None
     assert len(list(tmp_path.rglob("acoustic.onnx"))) == 1
 
 
+def test_what_killed_preparations_left_is_removed_at_every_start(tmp_path: Path) -> None:
+    fake = FakePreparation(tmp_path)
+    fake.contents()
+    home = next(tmp_path.rglob("acoustic.onnx")).parent
+    for number in range(3):
+        left = home.parent / f".preparing-{number}"
+        left.mkdir()
+        (left / "model.onnx").write_text("half of it")
+    fake.contents()
+    assert list(home.parent.iterdir()) == [home]
+
+
 def test_the_model_is_usable_without_a_writable_cache(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "file"
     file.write_text("not a directory")
@@ -75,6 +88,17 @@ def test_the_model_is_usable_without_a_writable_cache(tmp_path: Path, caplog: py
         assert graphs.acoustic.exists()
     assert not graphs.acoustic.exists()
     assert "cannot keep the prepared voice" in caplog.text
+
+
+def test_a_full_disk_is_reported_with_what_is_needed_and_where(tmp_path: Path) -> None:
+    def prepare(_weights: Weights, directory: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(ModelNotUsable) as refused, prepared_model(WEIGHTS, tmp_path, lambda line: None, prepare):
+        pass
+    for part in (str(tmp_path), "No space left on device", "300 MB", "XDG_CACHE_HOME", "TMPDIR"):
+        assert part in refused.value.message
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_the_environment_sets_the_cache_directory(monkeypatch: pytest.MonkeyPatch) -> None:
