@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from realtime_tts import __version__
+from realtime_tts.cli.explain import explain
 from realtime_tts.cli.keys import key
 from realtime_tts.cli.options import MODEL_SETTINGS, with_settings
 from realtime_tts.cli.replica import replica
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.command()(serve)
 app.command()(replica)
 app.command()(say)
+app.command()(explain)
 
 
 @app.command()

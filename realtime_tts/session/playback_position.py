@@ -55,11 +55,12 @@ def _position(utterance: Utterance, played_s: float) -> tuple[SentenceState | No
 
 def _within(state: SentenceState, played_s: float) -> int:
     """The received offset after the last word of which at least half was played; 0 if there is none."""
+    played_s -= state.pause_s
     if state.words:
         spoken = [word for word in state.words if (word.start_s + word.end_s) / 2 / state.tempo <= played_s]
         return _after(state, state.word_span(spoken[-1])[1]) if spoken else 0
     text = state.sentence.text
-    sent_s = state.audio_sent_s
+    sent_s = max(0.0, state.audio_sent_s - state.pause_s)
     expected_s = sent_s if state.finished is not None else max(sent_s, len(text) / USUAL_CHARS_PER_S)
     if played_s <= 0 or not expected_s:
         return 0

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 AUDIBLE = 10 ** (-40 / 20)
 """The first sample above -40 dBFS counts as audible: breath and the noise of a model are below."""
 
+MAX_SILENT_CHUNK_S = 0.5
+"""A longer pause is sent in several chunks."""
+
 
 @dataclass(slots=True, eq=False)
 class SentenceState:
@@ -52,6 +55,8 @@ class SentenceState:
     """Whether the model reports when each word is spoken."""
     speakable_at_s: float
     """When enough of its text had been received to speak it."""
+    pause_s: float = 0.0
+    """Silence before its first audio, as the text asks for.  It is sent with the audio, so it is never alone."""
     held: list[Samples | tuple[Word, ...]] = field(default_factory=list)
     """Audio and word times from the engine that wait until earlier sentences are passed on."""
     words: list[Word] = field(default_factory=list)
@@ -127,10 +132,20 @@ class SentenceState:
     def _add_audio(self, samples: Samples, outbox: Outbox) -> None:
         if not len(samples):
             return
+        if not self.samples_out:
+            self._pass_on_pause(outbox)
         if self.leading_silence_s is None and (loud := np.flatnonzero(np.abs(samples) > AUDIBLE)).size:
             self.leading_silence_s = (self.samples_out + int(loud[0])) / self.sample_rate_hz
         outbox.add(AudioChunk(self.utterance.index, self.index, samples, self.samples_out))
         self.samples_out += len(samples)
+
+    def _pass_on_pause(self, outbox: Outbox) -> None:
+        rest = round(self.pause_s * self.sample_rate_hz)
+        while rest:
+            silence = np.zeros(min(rest, round(MAX_SILENT_CHUNK_S * self.sample_rate_hz)), dtype=np.float32)
+            outbox.add(AudioChunk(self.utterance.index, self.index, silence, self.samples_out))
+            self.samples_out += len(silence)
+            rest -= len(silence)
 
     # -- Values for the client -----------------------------------------------------------------------------------------
 
@@ -173,8 +188,8 @@ class SentenceState:
         start, end = self.word_span(word)
         return SpokenWord(
             text=without_surrogates(self.sentence.text[start:end]),
-            start_s=word.start_s / self.tempo,
-            end_s=word.end_s / self.tempo,
+            start_s=self.pause_s + word.start_s / self.tempo,
+            end_s=self.pause_s + word.end_s / self.tempo,
             text_span=(self.source(start), self.source(end)),
         )
 
@@ -195,7 +210,8 @@ class SentenceState:
         if utterance.ttfa_s is None:
             utterance.on_audible(self.leading_silence_s)
         self._extend_playback(now_s if playout_end_s is None else max(now_s, playout_end_s), audio_s)
-        return self._report(min(round(self.audio_sent_s * self.sample_rate_hz * self.tempo), self.samples_made))
+        spoken_s = max(0.0, self.audio_sent_s - self.pause_s)
+        return self._report(min(round(spoken_s * self.sample_rate_hz * self.tempo), self.samples_made))
 
     def on_done_sent(self) -> int:
         """No more of it will be sent.  Returns the samples not yet reported to the engine as sent."""

@@ -552,7 +552,7 @@ class Session:
             yield from self._finish(context, now_s)
         else:
             context.buffered_s = None
-            yield from self._queue_warnings(context.writing.flush(now_s))
+            yield from self._queue_warnings(context.writing.flush_finished(now_s))
 
     def expire(self, reason: str, deadline_s: float) -> list[Command]:
         """Ends the session: warns the client, finishes the open utterances, then closes.

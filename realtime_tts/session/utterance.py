@@ -11,6 +11,7 @@ from realtime_tts.session.request_builder import RequestBuilder, complete, exten
 from realtime_tts.session.sentence import SentenceState, audible_after
 from realtime_tts.session.settings import SessionSettings
 from realtime_tts.text.cleaner import TextCleaner
+from realtime_tts.text.pauses import MAX_PAUSE_S
 from realtime_tts.text.splitter import Sentence, SentenceSplitter
 from realtime_tts.text.unicode import is_speakable, printable
 
@@ -51,6 +52,8 @@ class Utterance:
     unread: str = ""
     """The part of it that is not yet split into sentences."""
     characters: int = 0
+    pause_s: float = 0.0
+    """Silence before the next sentence that has words."""
     early: SentenceState | None = None
     """The sentence that was submitted before its end was received."""
     sentences: list[SentenceState] = field(default_factory=list)
@@ -130,6 +133,15 @@ class Utterance:
         sentences += self.splitter.flush()
         yield from self._on_sentences(sentences, now_s)
 
+    def flush_finished(self, now_s: float) -> Iterator[EngineCommand | Warned]:
+        """Makes sentences of the buffered text but its last word, number or link, which may be half received.
+
+        Mark-up of which only the start was received waits too.
+        """
+        while self.unread:
+            yield from self.read_block(now_s)
+        yield from self._on_sentences(self.splitter.flush_finished(), now_s)
+
     def finish(self, now_s: float) -> Iterator[EngineCommand | Warned]:
         """No more text follows."""
         self.complete = True
@@ -138,10 +150,15 @@ class Utterance:
     def _on_sentences(self, sentences: list[Sentence], now_s: float) -> Iterator[EngineCommand | Warned]:
         if self.early is not None and sentences:
             yield complete(self.early, sentences[0], now_s)
+            if sentences[0].pause_shortened:
+                yield self._pause_shortened()
             self.early, end = None, sentences[0].end
             sentences = sentences[1:]
             self.cleaner.forget(end)
         for sentence in sentences:
+            self.pause_s += sentence.pause_s
+            if sentence.pause_shortened:
+                yield self._pause_shortened()
             if is_speakable(sentence.text):
                 self._enqueue(self.builder.build(self, sentence, now_s))
         if sentences:
@@ -152,6 +169,10 @@ class Utterance:
             message = f"there are no words in {printable(wordless[0].text[:80])!r}{more}: skipped"
             yield Warned("nothing_to_speak", message, self.index, self.context_id)
         yield from self.queue.submit_next()
+
+    def _pause_shortened(self) -> Warned:
+        message = f"a pause has at most {MAX_PAUSE_S:g} s: shortened"
+        return Warned("pause_shortened", message, self.index, self.context_id)
 
     def _on_beginning(self, now_s: float) -> Iterator[EngineCommand]:
         """For a model that reads ahead: submits the sentence whose end has not been received."""
@@ -164,10 +185,12 @@ class Utterance:
         enough = len(beginning.text.split()) >= EARLY_WORDS and is_speakable(beginning.text)
         if enough and self.queue.has_room(self):
             self.early = self.builder.build(self, beginning, now_s, is_complete=False)
+            self.pause_s += beginning.pause_s
             self._enqueue(self.early)
             yield from self.queue.submit_next()
 
     def _enqueue(self, sentence: SentenceState) -> None:
+        sentence.pause_s, self.pause_s = min(self.pause_s, MAX_PAUSE_S), 0.0
         self.total_sentences += 1
         self.queue.add(sentence)
 

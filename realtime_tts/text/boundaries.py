@@ -1,7 +1,7 @@
 """Sentence boundaries of a whole text: those of `sentencex`, corrected.
 
 `sentencex` knows the languages, each with its own list of abbreviations: initials, quotes, which mark ends a sentence.
-For English two lists of the text normaliser (`english/abbreviations.py`) correct it, so that both read an abbreviation
+For English the lists of the text normaliser (`english/abbreviations.py`) correct it, so that both read an abbreviation
 alike.
 """
 
@@ -10,9 +10,16 @@ from itertools import accumulate, groupby
 
 import sentencex
 
-from realtime_tts.text.english.abbreviations import ALSO_WORDS, NEVER_LAST
+from realtime_tts.text.english.abbreviations import (
+    ALSO_WORDS,
+    DICTIONARY_TITLES,
+    NEVER_LAST,
+    SELDOM_LAST,
+    UNITS_WITH_POINT,
+)
+from realtime_tts.text.pauses import PAUSE_HEAD
 from realtime_tts.text.rules import any_of
-from realtime_tts.text.unicode import SURROGATE
+from realtime_tts.text.unicode import SURROGATE, UNSPACED
 
 STOPS = "。！？｡．"
 """End marks after which no white space follows."""
@@ -43,18 +50,37 @@ _SAME_LENGTH = [any_of(words) for _, words in groupby(sorted(ALSO_WORDS, key=len
 _AFTER_PLAIN_WORD = "|".join(rf"(?<=(?<![\w.])(?:{words})\.)" for words in _SAME_LENGTH)
 _PLAIN_WORD_STOP = re.compile(rf"\.(?:{_AFTER_PLAIN_WORD})(?=\s+[\"'“‘(]?[A-Z])(?!\s+\w*\d)")
 
-_ITEM_NUMBER = r"^\s*\(?(?:\d{1,3}|[A-Za-z])[.)]\s*$"
+_ITEM_NUMBER = r"(?:^|:)\s*\(?(?:\d{1,3}|[A-Za-z])[.)]\s*$"
 _INITIAL = r"(?<!\w)(?:MM|[A-ZÀ-ÖØ-ÞΑ-ΩА-ЯЁ])\.\s*$"  # "M. Dupont"; for English sentencex knows initials
 _ORDINAL = r"(?<![\w.,])\d{1,2}\.\s*$"
 _ORDINAL_LANGUAGES = frozenset(
     ("bs", "cs", "da", "de", "et", "fi", "hr", "hu", "is", "lv", "nb", "nn", "no", "pl", "sk", "sl", "sr", "tr")
 )
 _NEVER_LAST = re.compile(rf"(?<![\w.])(?:{any_of(NEVER_LAST)})$")
+_SELDOM_LAST = re.compile(rf"(?<![\w.])(?:{any_of(SELDOM_LAST)})$|\d ?(?:{any_of(UNITS_WITH_POINT)})$")
+_CONTINUATION = re.compile(r"\s*[a-z0-9(]")
 
 # sentencex treats these as closers before their partner was received: "Non ? « Oui", "five o'clock. 'Tis late".
 _OPENER = re.compile(r"(?<=\s)(?:[«‹„“‘(\[{¿¡]\s*|['\"])$")
 
 _LOOK_BACK_CHARS = 40  # for what is just before a boundary: these words, and white space
+
+
+# At the end of a stalled stream.  A mark of punctuation ends a word, but "3." may become "3.50", and "example." a link.
+_FINISHED = re.compile(
+    rf"(?:\s|{UNSPACED.pattern}|(?<![\d.])[.](?<!\d\.)[\"'”’)\]]*|[^\w\s.,:$€£¥@#&/'’+=~_\-][\"'”’)\]]*|(?<!\d)[,:])\Z"
+)
+_UNFINISHED = re.compile(
+    rf"[(\[\"'“‘]*(?:{any_of((*NEVER_LAST, *DICTIONARY_TITLES, *SELDOM_LAST, *UNITS_WITH_POINT))}|(?:[A-Za-z]\.)+"
+    r"|\S*(?://|www\.|@)\S*)"
+)
+"""Words with a point that the sentence goes on after, and links."""
+_COUNTS = re.compile(r"[$€£]?\d[\d.,]{0,20}|[Nn]os?\.|pp?\.")
+
+
+def _last_word(text: str) -> int:
+    """Where the last word of the text starts."""
+    return max((text.rfind(space) for space in " \t\n\r"), default=-1) + 1
 
 
 class SentenceBoundaries:
@@ -90,6 +116,25 @@ class SentenceBoundaries:
             ends = sorted({opener.start() if opener else end for opener, end in zip(openers, ends, strict=True)})
         return [end for end in ends if not self._continues(window, end)]
 
+    def finished_end(self, text: str) -> int:
+        """Where the last word of `text` starts if it may continue; else the end of `text`.
+
+        "straw" may continue, and "$3.", "Dr." and "https://exam"; "straw," and "straw." may not.
+        """
+        if pause := PAUSE_HEAD.search(text):
+            return self._before_abbreviations(text, pause.start())
+        return self._before_abbreviations(text, len(text) if _FINISHED.search(text) else _last_word(text))
+
+    def _before_abbreviations(self, text: str, end: int) -> int:
+        """Without the words before `end` that belong to what follows: "Dr.", and the number of a unit."""
+        while (word := _last_word(text[:end].rstrip())) < end:
+            last = text[word:end].rstrip()
+            belongs = end < len(text) and _COUNTS.fullmatch(last)
+            if not last or not (belongs or _UNFINISHED.fullmatch(last)):
+                break
+            end = word
+        return end
+
     def _continues(self, window: str, end: int) -> bool:
         """Whether the sentence goes on at `end`, although sentencex ends it."""
         if self._not_an_end.search(window, 0, end):
@@ -98,9 +143,13 @@ class SentenceBoundaries:
             last_words = window[max(0, end - _LOOK_BACK_CHARS) : end].rstrip()
             if last_words.endswith(NEVER_LAST) and _NEVER_LAST.search(last_words):
                 return True
-        # Nothing between mark and word: "Node.JS", "?name=X".
+            if last_words[-1:] == "." and _SELDOM_LAST.search(last_words) and _CONTINUATION.match(window, end):
+                return True
+            if last_words.endswith("!") and last_words[-2:-1].isdigit() and window[end:].lstrip()[:1] in "=+*/<>^":
+                return True
+        # Nothing between mark and word: "Node.JS", "?name=X", "./run.sh".
         before, after = window[end - 1], window[end]
-        return (before == "．" or (before.isascii() and not before.isspace())) and (after.isalnum() or after == "_")
+        return (before == "．" or (before.isascii() and not before.isspace())) and (after.isalnum() or after in "_/")
 
 
 def _not_an_end(language: str) -> re.Pattern[str]:

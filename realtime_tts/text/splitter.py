@@ -14,6 +14,7 @@ more text.  The checkpoints are:
 - the first character after 。！？｡． that is not another end mark or closing quote or bracket.  Such a mark waits for
   neither a word nor white space, only for this one character: a 」 may still follow, and must stay with its sentence.
   At the end of an utterance, or of a line, nothing is waited for.
+- the end of a pause (`pauses`): `[pause:1s]` ends a sentence, and is silence before the next.
 - the character that makes the pending text longer than `max_chars`.
 
 With granularity "clause" the mark of a clause (, ; : — and their like) ends a piece too, at the checkpoint right after
@@ -29,6 +30,7 @@ from typing import Literal, TypeAlias
 from realtime_tts.text.boundaries import ITEM, MARK, PAIRED, STOP_RUN, STOP_TAIL, SentenceBoundaries, stop_end
 from realtime_tts.text.clauses import CLAUSE_MARKS, ends_clause, forced_end
 from realtime_tts.text.languages import primary_language
+from realtime_tts.text.pauses import MAX_PAUSE_CHARS, MAX_PAUSE_S, PAUSE, PAUSE_HEAD, pause_s
 from realtime_tts.text.unicode import LINE_BREAKS, without_surrogates
 
 Granularity: TypeAlias = Literal["sentence", "clause", "none"]
@@ -59,6 +61,10 @@ class Sentence:
     text: str
     start: int
     end: int
+    pause_s: float = 0.0
+    """Silence before it, at most `MAX_PAUSE_S`."""
+    pause_shortened: bool = False
+    """Whether the text asks for a longer one."""
 
 
 class SentenceSplitter:
@@ -85,6 +91,7 @@ class SentenceSplitter:
         self._scanned = 0  # the checkpoints of pending[:scanned] are done
         self._judged = 0  # no mark of pending[:judged] ends a sentence, unless something paired follows
         self._count = 0
+        self._pause_s = 0.0  # before the next sentence
 
     @property
     def pending_chars(self) -> int:
@@ -101,8 +108,10 @@ class SentenceSplitter:
             return None
         mark = MARK.search(self._pending)
         certain = self._pending[: min(mark.start() if mark else len(self._pending), self._max_chars // 2)]
+        if pause := re.search(r"\[p|<b|[\[<]$", certain, re.IGNORECASE):
+            certain = certain[: pause.start()]
         words = certain[: max((certain.rfind(space) for space in " \t"), default=0) + 1].rstrip()
-        return Sentence(self._count, words, self._offset, self._offset + len(words)) if words else None
+        return self._sentence(words, self._offset) if words else None
 
     def push(self, text: str) -> list[Sentence]:
         """The sentences that `text` completes."""
@@ -116,6 +125,14 @@ class SentenceSplitter:
     def flush(self) -> list[Sentence]:
         """Everything that is pending, certain or not.  The utterance continues, and so do indices and offsets."""
         return list(self._release(self._all_ends(self._pending)))
+
+    def flush_finished(self) -> list[Sentence]:
+        """Everything that is pending but its last word, number, abbreviation or link, if that may continue.
+
+        For a stream that has stalled: "I like straw" continues with "berries".
+        """
+        finished = self._pending[: self._boundaries.finished_end(self._pending)]
+        return list(self._release(self._all_ends(finished))) if finished.strip() else []
 
     def finish(self) -> list[Sentence]:
         """Everything left: the utterance is complete.  Indices and offsets start again from 0."""
@@ -133,7 +150,9 @@ class SentenceSplitter:
             checkpoint = self._next_checkpoint()
             if checkpoint is not None:
                 self._scanned = checkpoint + 1
-                if ends := self._ends_at(checkpoint):
+                if pause := self._pause_that_ends_at(checkpoint):
+                    yield from self._on_pause(pause)
+                elif ends := self._ends_at(checkpoint):
                     yield from self._release(ends)
             elif len(self._pending) > self._max_chars:
                 self._scanned = self._max_chars + 1
@@ -147,7 +166,26 @@ class SentenceSplitter:
         found = self._checkpoint.search(self._pending, max(0, scanned - 1), limit)
         if found and found.end() <= scanned:
             found = self._checkpoint.search(self._pending, scanned, limit)
-        return found.end() - 1 if found else None
+        checkpoint = found.end() - 1 if found else None
+        pause = PAUSE.search(self._pending, max(0, scanned - MAX_PAUSE_CHARS), limit)
+        while pause and pause.end() <= scanned:
+            pause = PAUSE.search(self._pending, pause.end(), limit)
+        if pause and (checkpoint is None or pause.end() - 1 <= checkpoint):
+            return pause.end() - 1
+        return checkpoint
+
+    def _pause_that_ends_at(self, checkpoint: int) -> re.Match[str] | None:
+        if self._pending[checkpoint] not in "]>":
+            return None
+        start = max(self._pending.rfind("[", 0, checkpoint), self._pending.rfind("<", 0, checkpoint))
+        return PAUSE.match(self._pending, max(0, start), checkpoint + 1)
+
+    def _on_pause(self, pause: re.Match[str]) -> Iterator[Sentence]:
+        """Releases what is before the pause, which is silence before the next sentence."""
+        if before := self._pending[: pause.start()].rstrip():
+            yield from self._release(self._all_ends(before))
+        self._drop(pause.end() - len(before))
+        self._pause_s += pause_s(pause)
 
     def _release(self, ends: list[int]) -> Iterator[Sentence]:
         start = 0
@@ -156,10 +194,15 @@ class SentenceSplitter:
             text = piece.strip()
             if text:
                 at = self._offset + start + piece.index(text)
-                yield Sentence(self._count, without_surrogates(text), at, at + len(text))
+                yield self._sentence(without_surrogates(text), at, at + len(text))
                 self._count += 1
+                self._pause_s = 0.0
             start = end
         self._drop(start)
+
+    def _sentence(self, text: str, start: int, end: int | None = None) -> Sentence:
+        pause, end = min(self._pause_s, MAX_PAUSE_S), start + len(text) if end is None else end
+        return Sentence(self._count, text, start, end, pause, pause_shortened=self._pause_s > MAX_PAUSE_S)
 
     def _drop(self, chars: int) -> None:
         self._pending = self._pending[chars:]
@@ -215,5 +258,7 @@ class SentenceSplitter:
 
     def _forced_ends(self, window: str) -> list[int]:
         """Where to divide `window`, one character too long: at sentences not yet certain, or else at `forced_end`."""
+        if (pause := PAUSE_HEAD.search(window)) and pause.start():
+            return [pause.start()]
         ends = self._boundaries.inside(window) or [forced_end(window)]
         return ends[-1:] if self._granularity == "none" else ends

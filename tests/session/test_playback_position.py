@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from realtime_tts.engine.api import SynthesisRequest, Word, WordsReady
 from realtime_tts.engine.models import tone
-from realtime_tts.frontends.native.messages import AudioCancelled
+from realtime_tts.frontends.native.messages import AudioCancelled, AudioDone, AudioTimestamps
 from tests.session.harness import DONE, Harness, configured
 
 TEXT = "One two three. Four five six seven. And the last one."
@@ -134,3 +134,19 @@ def test_the_utterance_at_the_playback_position_is_reported_with_the_text_after_
     assert (message.utterance_index, message.sentence_index) == (1, 0)
     assert message.text_spoken == "The second"
     assert message.text_remaining.endswith("The third one. ")
+
+
+def test_a_pause_moves_the_position_and_the_times_of_words() -> None:
+    harness = configured(word_timestamps=True)
+    harness.text("One. [pause:1s] Two three.")
+    harness.client(DONE)
+    first, second = harness.submitted
+    harness.complete(first)
+    words = (Word(0, 3, 0.0, 0.2), Word(4, 10, 0.2, 0.6))
+    harness.execute(harness.session.on_engine(WordsReady(second.request_id, words), 0.0))
+    harness.complete(second)
+    (timestamps,) = harness.of(AudioTimestamps)[1:]
+    assert [(word.start_ms, word.end_ms) for word in timestamps.words] == [(1000.0, 1200.0), (1200.0, 1600.0)]
+    first_ms = harness.of(AudioDone)[0].duration_ms
+    message = cancelled(harness, playback_offset_ms=first_ms + 900)
+    assert message.text_spoken == "One."

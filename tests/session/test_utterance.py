@@ -7,7 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from realtime_tts.engine.models import tone
 from realtime_tts.frontends.native.messages import AudioDone, AudioStart, ServerWarning, SessionDone
+from realtime_tts.text.pauses import MAX_PAUSE_S
 from tests.session.harness import CANCEL, DONE, FLUSH, READING_AHEAD, STREAM, Harness, configured, in_context
 
 TEXT = "One is here. Two, a longer one, is here too!  ... And a third?"
@@ -97,9 +99,64 @@ def test_buffered_text_is_submitted_after_the_maximum_delay() -> None:
     harness.advance_to(5.8)
     assert harness.submitted == []
     harness.advance_to(6.0)
-    assert [request.text for request in harness.submitted] == ["No end of sentence in sight"]
+    assert [request.text for request in harness.submitted] == ["No end of sentence in"], "the last word may continue"
     harness.advance_to(500.0)
     assert len(harness.submitted) == 1
+    harness.text(". More")
+    harness.client(DONE)
+    harness.complete_all()
+    assert [request.text for request in harness.submitted] == ["No end of sentence in", "sight.", "More"]
+
+
+def test_a_stalled_stream_does_not_divide_a_word() -> None:
+    for first, rest, spoken in (
+        ("I like straw", "berries. ", ["I like", "strawberries."]),
+        ("It is $3.", "50 now. ", ["It is", "$3.50 now."]),
+        ("Ask Dr.", " Hale. ", ["Ask", "Dr. Hale."]),
+        ("See https://exam", "ple.com please. ", ["See", "https://example.com please."]),
+        ("Yes. I do", "ubt it. ", ["Yes.", "I", "doubt it."]),
+        ("All is said.", " More. ", ["All is said.", "More."]),
+    ):
+        harness = configured()
+        harness.text(first)
+        harness.advance_to(4.0)
+        harness.text(rest)
+        harness.client(DONE)
+        harness.complete_all()
+        assert [request.text for request in harness.submitted] == spoken, first
+
+
+def test_a_pause_is_silence_before_the_next_sentence() -> None:
+    harness = configured(word_timestamps=True)
+    harness.text("Wait. [pause:1.5s] Go on. [pause:2s]")
+    harness.client(DONE)
+    harness.complete_all()
+    assert [request.text for request in harness.submitted] == ["Wait.", "Go on."]
+    first, second = harness.of(AudioDone)
+    silence = round(1.5 * tone.info().sample_rate_hz)
+    assert second.samples - silence == len(tone.render(harness.submitted[1]))
+    assert first.samples == len(tone.render(harness.submitted[0]))
+    data = b"".join(harness.of(bytes))
+    assert data.count(bytes(2)) >= silence, "the pause is sent as silence"
+    assert harness.playout_end_s > 1.5, "the playout clock knows the pause"
+
+
+def test_a_long_pause_is_shortened_with_a_warning() -> None:
+    harness = configured()
+    harness.text("[pause:1e9s] Go.")
+    harness.client(DONE)
+    harness.complete_all()
+    assert [warning.code for warning in harness.of(ServerWarning)] == ["pause_shortened"]
+    (done,) = harness.of(AudioDone)
+    assert done.samples == len(tone.render(harness.submitted[0])) + MAX_PAUSE_S * tone.info().sample_rate_hz
+
+
+def test_a_pause_alone_is_no_speech() -> None:
+    harness = configured()
+    harness.text("[pause:2s]")
+    harness.client(DONE)
+    assert harness.submitted == []
+    assert [done.total_sentences for done in harness.of(SessionDone)] == [0]
 
 
 def test_a_maximum_delay_of_zero_disables_it() -> None:

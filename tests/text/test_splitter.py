@@ -2,11 +2,13 @@
 
 import random
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from realtime_tts.text.pauses import MAX_PAUSE_S
 from realtime_tts.text.splitter import Granularity, Sentence, SentenceSplitter
 from realtime_tts.text.unicode import is_speakable, without_surrogates
 
@@ -353,3 +355,124 @@ def test_a_beginning_stops_before_anything_that_may_end_the_sentence() -> None:
     assert splitter.push("I said so to Dr. Smith and") == []
     assert splitter.beginning == Sentence(0, "I said so to", 0, 12)
     assert SentenceSplitter(granularity="clause").beginning is None
+
+
+# -- Pauses ------------------------------------------------------------------------------------------------------------
+
+PAUSED = 'Wait. [pause:1.5s] Go on<break time="1s"/>there. [pause:500ms][pause 1s] A <b and [p end. [pause:2s]'
+
+
+def test_a_pause_ends_a_sentence_and_is_before_the_next() -> None:
+    splitter = SentenceSplitter()
+    sentences = splitter.push(PAUSED) + splitter.finish()
+    assert [(each.text, each.pause_s) for each in sentences] == [
+        ("Wait.", 0.0),
+        ("Go on", 1.5),
+        ("there.", 1.0),
+        ("A <b and [p end.", 1.5),
+    ]
+    assert all(PAUSED[each.start : each.end] == each.text for each in sentences)
+    (again,) = splitter.push("Next one.") + splitter.finish()
+    assert again.pause_s == 0.0, "a pause does not pass to the next utterance"
+
+
+@given(
+    cuts=st.lists(st.integers(0, len(PAUSED)), max_size=12), granularity=st.sampled_from(("sentence", "clause", "none"))
+)
+@settings(max_examples=50)
+def test_any_slicing_gives_the_same_pauses(cuts: list[int], granularity: Granularity) -> None:
+    def split(pieces: list[str]) -> list[Sentence]:
+        splitter = SentenceSplitter(granularity=granularity, max_chars=60)
+        return [each for piece in pieces for each in splitter.push(piece)] + splitter.finish()
+
+    edges = [0, *sorted(cuts), len(PAUSED)]
+    assert split([PAUSED[a:b] for a, b in pairwise(edges)]) == split([PAUSED])
+
+
+def test_a_pause_has_a_maximum() -> None:
+    for written in ("[pause:1e9s]", '<break time="1e999s"/>', "[pause:3s][pause:3s]"):
+        (sentence,) = SentenceSplitter().push(f"{written}Go. Yes ")
+        assert (sentence.text, sentence.pause_s, sentence.pause_shortened) == ("Go.", MAX_PAUSE_S, True), written
+
+
+def test_a_beginning_stops_before_a_pause() -> None:
+    splitter = SentenceSplitter()
+    splitter.push("These words come first <break time")
+    beginning = splitter.beginning
+    assert beginning is not None
+    assert beginning.text == "These words come first"
+
+
+# -- A stalled stream --------------------------------------------------------------------------------------------------
+
+
+def test_a_stalled_stream_keeps_its_unfinished_end() -> None:
+    for text, finished, kept in (
+        ("I like straw", ["I like"], "straw"),
+        ("I like straw ", ["I like straw"], ""),
+        ("One. Two, three", ["One.", "Two,"], "three"),
+        ("It costs $3.", ["It costs"], "$3."),
+        ("It is 3 km.", ["It is"], "3 km."),
+        ("Ask Dr. ", ["Ask"], "Dr. "),
+        ("Then Dr. J", ["Then"], "Dr. J"),
+        ("See No. 5", ["See"], "No. 5"),
+        ("See https://exam", ["See"], "https://exam"),
+        ("Mail bob@ex", ["Mail"], "bob@ex"),
+        ("at 5 p.m.", ["at"], "5 p.m."),
+        ("Hello", [], "Hello"),
+        ("Stop <break ti", ["Stop"], "<break ti"),
+        ('He said "no"', ['He said "no"'], ""),
+        ("Wait…", ["Wait…"], ""),
+        ("so,", ["so,"], ""),
+        ("我喜欢草", ["我喜欢草"], ""),
+        ("", [], ""),
+    ):
+        splitter = SentenceSplitter()
+        released = splitter.push(text) + splitter.flush_finished()
+        assert [each.text for each in released] == finished, text
+        assert splitter.pending_chars == len(kept), text
+
+
+@given(st.text(alphabet="a1 .,$-@:/[<\nD", max_size=40), st.integers(0, 40))
+@settings(max_examples=80)
+def test_nothing_is_lost_where_a_stream_stalls(text: str, at: int) -> None:
+    splitter = SentenceSplitter()
+    sentences = splitter.push(text[:at]) + splitter.flush_finished() + splitter.push(text[at:]) + splitter.finish()
+    assert "".join("".join(each.text.split()) for each in sentences) == "".join(text.split())
+    assert all(text[each.start : each.end] == each.text for each in sentences)
+
+
+# -- Abbreviations -----------------------------------------------------------------------------------------------------
+
+
+def test_abbreviations_do_not_end_a_sentence_that_continues() -> None:
+    for text in (
+        "I saw Ms. Poe there.",
+        "It takes approx. 5 minutes.",
+        "See vol. 4.",
+        "See ch. 2, eq. 6 and ext. 9.",
+        "The temp. is low.",
+        "The dept. of health, est. 1990, agrees.",
+        "3 hrs. later",
+        "5 lbs. of rice",
+        "Mix 2 tbsp. sugar and 1 tsp. salt.",
+        "Tue. the 3rd",
+        "In Jan. 2020 and Feb. it rained.",
+        "Use ./run.sh now.",
+        "5! = 120",
+        "Maj. Tom met Adm. Ng.",
+    ):
+        splitter = SentenceSplitter()
+        assert [each.text for each in splitter.push(text) + splitter.finish()] == [text]
+
+
+def test_abbreviations_end_a_sentence_before_a_capital() -> None:
+    for text, sentences in (
+        ("It took 3 hrs. Then we left.", ["It took 3 hrs.", "Then we left."]),
+        ("We met on Tue. Nobody came.", ["We met on Tue.", "Nobody came."]),
+        ("He came in. then he left.", ["He came in.", "then he left."]),
+        ("Wow! 5! Great.", ["Wow!", "5!", "Great."]),
+        ("Steps: 1. Do this. 2. Do that.", ["Steps: 1. Do this.", "2. Do that."]),
+    ):
+        splitter = SentenceSplitter()
+        assert [each.text for each in splitter.push(text) + splitter.finish()] == sentences

@@ -13,6 +13,20 @@ Report = Callable[[str], None]
 """Receives one line of text at a time."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a model reads a sentence."""
+
+    spoken: str
+    """The text in words: no digits, abbreviations or symbols."""
+    phonemes: str | None
+    """In the model's own symbols; None if the model reads letters."""
+
+
+Reader = Callable[[str, str], Reading]
+"""Reads a sentence with a voice, by `(text, voice)`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
     """One model folder.  `build` and `info` import what they need when they are called."""
@@ -31,6 +45,9 @@ class ModelSpec:
 
     `options` are complete.  `gpu_memory_gb` asks about a GPU of that size.  Raises ModelNotUsable.
     """
+
+    reader: Callable[[], Reader] | None = None
+    """Builds the text front end alone, without the weights; None if the model receives the text as it is."""
 
     @property
     def options(self) -> dict[str, Any]:

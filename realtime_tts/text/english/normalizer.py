@@ -36,17 +36,20 @@ _FINISHING_RULES: tuple[Rule, ...] = (
     rule(r" (?=[.,!?;:…])", ""),
 )
 
-RULES: tuple[Rule, ...] = (
+_BEFORE_DATES: tuple[Rule, ...] = (
     *characters.RULES,
     *_SENTENCE_RULES,
     *abbreviations.RULES,
+    *symbols.EARLY_RULES,
     *numbers.ROMAN_RULES,
     *urls.RULES,
     *numbers.DECADE_RULES,
     *identifiers.CODE_RULES,
-    *dates.RULES,
+)
+_AFTER_DATES: tuple[Rule, ...] = (
     *identifiers.RULES,
     *units.EARLY_RULES,
+    *money.RANGE_RULES,
     *symbols.RANGE_RULES,
     *money.RULES,
     *units.RULES,
@@ -55,16 +58,17 @@ RULES: tuple[Rule, ...] = (
     *_SPACING_RULES,
     *numbers.RULES,
     *symbols.NAME_RULES,
-    *abbreviations.LETTER_RULES,
     *_FINISHING_RULES,
 )
+RULES = (*_BEFORE_DATES, *dates.RULES, *_AFTER_DATES)
 """In order: each rule sees what the rules before it left."""
+BRITISH_RULES = (*_BEFORE_DATES, *dates.BRITISH_RULES, *_AFTER_DATES)
 
 
-def normalize(text: AlignedText) -> AlignedText:
+def normalize(text: AlignedText, language: str = "en-US") -> AlignedText:
     """The words to pronounce, "" if there are none, each aligned with the text that it replaces.
 
     Never raises; the time is proportional to the length of the text.  Text that no rule matches is unchanged; letters
-    of other scripts, emoji and control characters are dropped.
+    of other scripts, emoji and control characters are dropped.  Dates are read day first for en-GB.
     """
-    return apply_rules(text, RULES).strip()
+    return apply_rules(text, BRITISH_RULES if language == "en-GB" else RULES).strip()

@@ -2,7 +2,7 @@
 
 import re
 
-from realtime_tts.text.rules import Rule, rule
+from realtime_tts.text.rules import Rule, any_of, rule
 
 _SMALL = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
@@ -32,12 +32,16 @@ _DECADES = {
     "9": "nineties",
 }
 
-_ROMAN = {"I": 1, "V": 5, "X": 10}
+_ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_NUMERAL = r"(?=[IVXLC]{2}|[VX]\b)(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
 _ROYAL = (
     "Henry|Louis|Elizabeth|Charles|George|Edward|William|James|John|Paul|Pius|Benedict|Richard|Napoleon|Philip"
     "|Francis|Catherine|Alexander|Leo|Gregory|Mary|Frederick|Nicholas|Peter"
 )
-_NUMBERED = "World War|Chapter|Part|Act|Volume|Phase|Type|Super Bowl|Title|Section|Level|Article|Book|Scene|Episode"
+_NUMBERED = (
+    r"[Vv]ol\.|(?:[Cc]hapter|[Pp]art|[Vv]olume|[Pp]hase|[Tt]ype|[Ss]ection|[Ll]evel|[Aa]rticle|[Bb]ook|[Ee]pisode"
+    "|World War|Act|Super Bowl|Title|Scene)"
+)
 
 # As written: 1,234,567 or 1234 or .5 or 3.14.  Commas first, else "1" of "1,234" would match alone.
 NUMBER = r"(?:\d{1,3}(?:,\d{3}){1,6}(?!\d)|\d{1,40})(?:\.\d{1,40})?|\.\d{1,40}"
@@ -72,6 +76,16 @@ def year(text: str) -> str:
     return f"{_words(high)} {'oh ' if low < 10 else ''}{_words(low)}"
 
 
+def pairs(text: str) -> str:
+    """ "1204" -> "twelve oh four", "305" -> "three oh five", "1200" -> "twelve hundred"."""
+    high, low = text[:-2], int(text[-2:])
+    if high[0] == "0":
+        return digits(text)
+    if low == 0:
+        return cardinal(text) if text.endswith("000") else f"{cardinal(high)} hundred"
+    return f"{cardinal(high)} {'oh ' if low < 10 else ''}{cardinal(str(low))}"
+
+
 def number(text: str) -> str:
     """ "3.14" -> "three point one four", ".5" -> "zero point five"."""
     whole, _, fraction = text.partition(".")
@@ -92,7 +106,11 @@ def _words(value: int) -> str:
 
 
 def _fraction(match: re.Match[str]) -> str:
-    top, bottom = match[2], match[3]
+    return fraction(match[1], match[2], match[3])
+
+
+def fraction(whole: str | None, top: str, bottom: str) -> str:
+    """ "2 1/2" -> "two and a half"."""
     if (top, bottom) in {("24", "7"), ("9", "11"), ("50", "50")}:
         words = f"{cardinal(top)} {cardinal(bottom)}"
     elif bottom in {"10", "100"}:
@@ -102,8 +120,8 @@ def _fraction(match: re.Match[str]) -> str:
         words = f"{cardinal(top)} {_PARTS[bottom]}{plural}".replace("halfs", "halves")
     else:
         words = f"{cardinal(top)} over {cardinal(bottom)}"
-    if match[1]:
-        return f"{cardinal(match[1])} and {words.replace('one half', 'a half').replace('one quarter', 'a quarter')}"
+    if whole:
+        return f"{cardinal(whole)} and {words.replace('one half', 'a half').replace('one quarter', 'a quarter')}"
     return words
 
 
@@ -133,12 +151,37 @@ def _decade(match: re.Match[str]) -> str:
     return century + _DECADES[match[2]]
 
 
+def _decades(match: re.Match[str]) -> str:
+    """The second of two decades.  A dash between them is a range."""
+    if match[3] is None and match[2].strip() in ("and", "or", "to"):
+        return match[0]
+    joined = " to " if match[2].strip() in "-–" else match[2]
+    return f"{match[1]}{joined}{_DECADES[match[3]] if match[3] else ''}"
+
+
+_BEFORE_DECADE = ("the", "my", "your", "his", "her", "our", "their", "early", "mid", "late", "roaring", "swinging")
+_OF_A_DECADE = (
+    *("music", "kid", "kids", "style", "fashion", "movie", "movies", "film", "films", "hit", "hits", "song", "songs"),
+    *("rock", "pop", "disco", "hip", "rap", "era", "vibe", "vibes", "party", "theme", "night", "nostalgia", "show"),
+    *("shows", "sitcom", "sitcoms", "cartoon", "cartoons", "classic", "classics", "icon", "hair", "clothes", "look"),
+    *("retro", "sound", "synth", "dance", "band", "bands", "car", "cars", "decor", "aesthetic", "child", "babies"),
+)
+
 # Before a digit is separated from the letters after it.
 DECADE_RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.,])(1[1-9]|20)(\d)0'?s\b", _decade),
     # '80s and the 80s, but a timer of 30s.
     rule(r"(?<!\w)'()([2-9])0s\b", _decade),
-    rule(r"(?<=\bthe )()([2-9])0s\b", _decade),
+    rule(r"\b([Mm]id|[Ee]arly|[Ll]ate)-(?=nineteen|eighteen|seventeen|two)", lambda match: f"{match[1]} "),
+    # The 80s, my 40s, the late 90s, mid-80s, 80s music.
+    rule(rf"\b({any_of(_BEFORE_DECADE)})[ -]([2-9])0'?s\b", lambda match: f"{match[1]} {_DECADES[match[2]]}", re.I),
+    rule(rf"(?<![\w.,])()([2-9])0'?s(?= (?:{any_of(_OF_A_DECADE)})\b|-(?:style|era|inspired|themed)\b)", _decade),
+    # In my 20s and 30s; the 1960s-80s.
+    rule(
+        rf"\b({any_of(_DECADES.values())}|hundreds|thousands)( and | or | to | ?[-–] ?)(?:'?([2-9])0'?s\b"
+        rf"|(?=(?:\w{{3,9}} )?(?:{any_of(_DECADES.values())}|hundreds|thousands)\b))",
+        _decades,
+    ),
 )
 
 RULES: tuple[Rule, ...] = (
@@ -154,7 +197,13 @@ RULES: tuple[Rule, ...] = (
 )
 
 ROMAN_RULES: tuple[Rule, ...] = (
-    rule(rf"\b({_ROYAL}) ([IVX]{{2,5}}|V|X)\b(?!')", _royal),
-    rule(rf"\b({_NUMBERED}) ([IVX]{{2,5}}|V|X)\b(?!')", _numbered),
+    rule(rf"\b({_ROYAL}) ({_NUMERAL})\b(?!')", _royal),
+    rule(rf"\b({_NUMBERED}) ({_NUMERAL})\b(?!')", _numbered),
+    rule(
+        rf"\b(?!(?:The|An?|This|That|My|Your|His|Her|Our|An|In|On|By|Type|Mr|Mrs|Dr)\b)([A-Z][a-z]{{2,20}}) "
+        rf"(?=[IVX]{{2}})({_NUMERAL})\b(?!'| (?:drip|bag|line|fluid))",
+        _numbered,
+    ),
+    rule(r"\b(Super Bowl) (L)\b(?!')", _numbered),
     rule(r"\b(World War|Chapter|Act) (I)\b(?!')", _numbered),
 )

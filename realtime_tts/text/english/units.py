@@ -2,7 +2,8 @@
 
 import re
 
-from realtime_tts.text.english.numbers import NUMBER, cardinal, number
+from realtime_tts.text.english.modifiers import is_modifier
+from realtime_tts.text.english.numbers import NUMBER, cardinal, fraction, number
 from realtime_tts.text.rules import Rule, any_of, rule
 
 _UNITS = {  # as written: one, many
@@ -21,6 +22,72 @@ _UNITS = {  # as written: one, many
     "kg": ("kilogram", "kilograms"),
     "g": ("gram", "grams"),
     "mg": ("milligram", "milligrams"),
+    "µg": ("microgram", "micrograms"),
+    "mcg": ("microgram", "micrograms"),
+    "ug": ("microgram", "micrograms"),
+    "tbsp": ("tablespoon", "tablespoons"),
+    "Tbsp": ("tablespoon", "tablespoons"),
+    "tsp": ("teaspoon", "teaspoons"),
+    "qt": ("quart", "quarts"),
+    "gal": ("gallon", "gallons"),
+    "fl oz": ("fluid ounce", "fluid ounces"),
+    "dl": ("deciliter", "deciliters"),
+    "dL": ("deciliter", "deciliters"),
+    "cl": ("centiliter", "centiliters"),
+    "µl": ("microliter", "microliters"),
+    "µL": ("microliter", "microliters"),
+    "cc": ("C C", "C Cs"),
+    "ha": ("hectare", "hectares"),
+    "mmol": ("millimole", "millimoles"),
+    "mol": ("mole", "moles"),
+    "mmHg": ("millimeter of mercury", "millimeters of mercury"),
+    "Pa": ("pascal", "pascals"),
+    "kPa": ("kilopascal", "kilopascals"),
+    "MPa": ("megapascal", "megapascals"),
+    "mbar": ("millibar", "millibars"),
+    "N": ("newton", "newtons"),
+    "Nm": ("newton meter", "newton meters"),
+    "kN": ("kilonewton", "kilonewtons"),
+    "kJ": ("kilojoule", "kilojoules"),
+    "Ω": ("ohm", "ohms"),
+    "mΩ": ("milliohm", "milliohms"),
+    "kΩ": ("kilohm", "kilohms"),
+    "MΩ": ("megohm", "megohms"),
+    "µF": ("microfarad", "microfarads"),
+    "nF": ("nanofarad", "nanofarads"),
+    "pF": ("picofarad", "picofarads"),
+    "mA": ("milliamp", "milliamps"),
+    "Ah": ("amp hour", "amp hours"),
+    "kV": ("kilovolt", "kilovolts"),
+    "mW": ("milliwatt", "milliwatts"),
+    "GW": ("gigawatt", "gigawatts"),
+    "Wh": ("watt hour", "watt hours"),
+    "MWh": ("megawatt hour", "megawatt hours"),
+    "GWh": ("gigawatt hour", "gigawatt hours"),
+    "kwh": ("kilowatt hour", "kilowatt hours"),
+    "KWh": ("kilowatt hour", "kilowatt hours"),
+    "kWH": ("kilowatt hour", "kilowatt hours"),
+    "KWH": ("kilowatt hour", "kilowatt hours"),
+    "khz": ("kilohertz", "kilohertz"),
+    "KHz": ("kilohertz", "kilohertz"),
+    "mhz": ("megahertz", "megahertz"),
+    "ghz": ("gigahertz", "gigahertz"),
+    "THz": ("terahertz", "terahertz"),
+    "gb": ("gigabyte", "gigabytes"),
+    "mb": ("megabyte", "megabytes"),
+    "kb": ("kilobyte", "kilobytes"),
+    "tb": ("terabyte", "terabytes"),
+    "KiB": ("kibibyte", "kibibytes"),
+    "TiB": ("tebibyte", "tebibytes"),
+    "Kbps": ("kilobit per second", "kilobits per second"),
+    "mbps": ("megabit per second", "megabits per second"),
+    "MBps": ("megabyte per second", "megabytes per second"),
+    "bps": ("bit per second", "bits per second"),
+    "bpm": ("beat per minute", "beats per minute"),
+    "ppm": ("part per million", "parts per million"),
+    "lm": ("lumen", "lumens"),
+    "lx": ("lux", "lux"),
+    "MP": ("megapixel", "megapixels"),
     "L": ("liter", "liters"),
     "l": ("liter", "liters"),
     "mL": ("milliliter", "milliliters"),
@@ -73,15 +140,42 @@ _UNITS = {  # as written: one, many
     "°": ("degree", "degrees"),
     "%": ("percent", "percent"),
     "¢": ("cent", "cents"),
-    "sq ft": ("square foot", "square feet"),
-    "m2": ("square meter", "square meters"),
-    "m²": ("square meter", "square meters"),
-    "km²": ("square kilometer", "square kilometers"),
-    "m³": ("cubic meter", "cubic meters"),
-    "ft²": ("square foot", "square feet"),
+}
+_LENGTHS = {
+    "m": "meter",
+    "km": "kilometer",
+    "cm": "centimeter",
+    "mm": "millimeter",
+    "mi": "mile",
+    "ft": "foot",
+    "in": "inch",
+}
+_MANY = {"foot": "feet", "inch": "inches"}
+_UNITS |= {
+    f"{unit}{sign}": (f"{power} {name}", f"{power} {_MANY.get(name, name + 's')}")
+    for unit, name in _LENGTHS.items()
+    for power, signs in (("square", ("²", "2", "^2")), ("cubic", ("³", "3", "^3")))
+    for sign in signs
+}
+_UNITS |= {f"sq {unit}": (f"square {name}", f"square {_MANY.get(name, name + 's')}") for unit, name in _LENGTHS.items()}
+_UNITS |= {unit.replace("µ", "μ"): names for unit, names in _UNITS.items() if "µ" in unit}  # the Greek letter
+_UNITS |= {
+    f"{sign}{unit}": (f"{prefix}{name}", f"{prefix}{name}s")
+    for sign, prefix in (("k", "kilo"), ("M", "mega"), ("G", "giga"))
+    for unit, name in (("bit", "bit"), ("Bit", "bit"))
 }
 _PER = {"s": "second", "sec": "second", "min": "minute", "h": "hour", "hr": "hour", "mo": "month", "yr": "year"}
 _PER |= {"kg": "kilogram", "m": "meter", "km": "kilometer", "GB": "gigabyte", "L": "liter", "mi": "mile", "d": "day"}
+_PER |= {"l": "liter", "dL": "deciliter", "dl": "deciliter", "mL": "milliliter", "ml": "milliliter", "g": "gram"}
+_PER |= {
+    "cm": "centimeter",
+    "mm": "millimeter",
+    "ft": "foot",
+    "lb": "pound",
+    "gal": "gallon",
+    "wk": "week",
+    "W": "watt",
+}
 _PER |= {
     word: word
     for word in (
@@ -92,9 +186,20 @@ _PER |= {
 
 
 def _unit(match: re.Match[str]) -> str:
-    one, many = _UNITS[match[2].replace("μ", "µ").replace("º", "°")]
-    per = f" per {_PER[match[3]]}" if match[3] else ""
-    return f"{number(match[1])} {one if match[1] == '1' else many}{per} "
+    one, many = _UNITS[match[2].replace("º", "°")]
+    power = {"": "", "2": " squared", "3": " cubed"}[(match[4] or "")[-1:].translate(_POWERS)]
+    per = f" per {_PER[match[3]]}{power}" if match[3] else ""
+    single = match[1] == "1" or (not per and is_modifier(match))
+    return f"{number(match[1])} {one if single else many}{per} "
+
+
+_POWERS = str.maketrans("²³", "23")
+
+
+def _part_of_unit(match: re.Match[str]) -> str:
+    """1/2 tsp is one half teaspoon, 1 1/2 tsp one and a half teaspoons."""
+    one, many = _UNITS[match[4].replace("º", "°")]
+    return f"{fraction(match[1], match[2], match[3])} {many if match[1] else one}"
 
 
 def _duration(match: re.Match[str]) -> str:
@@ -111,9 +216,14 @@ EARLY_RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w.])(\d)'(\d{1,2})(?:\"|'')", _height),
     rule(r"[~≈] ?(?=[\d$£€])", "about "),
     rule(r"(?<![\w.,])(\d{1,3})h ?(\d{1,2})m(?:in)?(?: ?(\d{1,2})s)?\b", _duration),
+    rule(r"(?<![\w.,])(\d{1,2})h(\d\d)()\b", _duration),
+    rule(r"(?<![\w.,])()(\d{1,3})m(?:in)? ?(\d{1,2})s(?:ec)?\b", _duration),
 )
 
 RULES: tuple[Rule, ...] = (
-    rule(rf"(?<![\w.,])({NUMBER})[ -]?({any_of(_UNITS)}|μ[ms]|º[CF]?)(?:/({any_of(_PER)}))?(?!\w)", _unit),
+    rule(rf"(?<![\w./])(?:(\d{{1,3}}) )?(\d{{1,2}})/(\d{{1,2}}) ?({any_of(_UNITS)})(?!\w)", _part_of_unit),
+    # Blood pressure.
+    rule(r"(?<![\w.,/])(\d{2,3})/(\d{2,3})(?= ?mmHg\b)", lambda match: f"{cardinal(match[1])} over {match[2]}"),
+    rule(rf"(?<![\w.,])({NUMBER})[ -]?({any_of(_UNITS)}|º[CF]?)(?:/({any_of(_PER)})(\^?[23]|[²³])?)?(?!\w)", _unit),
     rule(rf"(?<=[a-z]) ?/ ?({any_of(_PER)})\b(?![\w/])", lambda match: f" per {_PER[match[1]]}"),
 )

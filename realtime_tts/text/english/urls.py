@@ -70,6 +70,12 @@ def _address(match: re.Match[str]) -> str:
     return f" {speak(bare)}{after} "
 
 
+def _address_path(path: str) -> str:
+    """A path in words, with the sentence's full stop after it."""
+    bare = path.rstrip(".")
+    return speak(bare) + path[len(bare) :]
+
+
 def _words_of(name: str) -> str:
     """snake_case, __init__ and main.py by their words, without the underscores."""
     return " ".join(_part(part) for part in _PARTS.findall(name) if part not in "_-")
@@ -86,6 +92,13 @@ RULES: tuple[Rule, ...] = (
         _address,
     ),
     rule(r"(?<![\w./])localhost:\d{1,5}(?:/[^\s<>\"]{0,2000})?", _address),
+    rule(
+        r"(?<![\w./])(\.{1,2}|~)/([\w./-]{1,200})",
+        lambda match: (
+            f" {'dot ' * match[1].count('.')}{'tilde ' * match[1].count('~')}slash {_address_path(match[2])} "
+        ),
+    ),
+    rule(r"(?<![\w/.<)])((?:/[A-Za-z][\w.-]{0,60}){2,20})", lambda match: f" {_address_path(match[1])} "),
     rule(
         rf"(?<![\w.-])[\w-]{{1,80}}(?:\.[\w-]{{1,40}}){{0,3}}\.(?:{_EXTENSIONS})\b(?![.\w]\w)",
         lambda match: _words_of(match[0]),

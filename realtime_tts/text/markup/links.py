@@ -3,6 +3,7 @@
 import re
 
 from realtime_tts.text import patterns
+from realtime_tts.text.pauses import PAUSE
 from realtime_tts.text.scanner import NeedsMoreError, TextScanner
 
 
@@ -27,6 +28,8 @@ class Links:
         if found is None or scanner.char(found.end()) != "]":
             return False
         text_end, inner = found.end(), found[1]
+        if PAUSE.fullmatch(f"[{inner}]"):
+            return False
         following = scanner.char(text_end + 1)
         target = None
         if inner.startswith("^") and not re.search(r"\s", inner):  # a footnote

@@ -33,6 +33,9 @@ class Tags:
         if name in patterns.UNSPOKEN_TAGS and tag[1] != "/" and tag[-2] != "/":
             closing = re.compile(rf"</{re.escape(name)}\s{{0,8}}>", re.IGNORECASE)
             self._scanner.enter(partial(self._step_unspoken, closing))
+        if name == "break":  # a pause, which the splitter reads
+            self._scanner.keep(self._scanner.at + len(tag))
+            return
         gap = "\n" if name in patterns.BLOCK_TAGS else "" if name in patterns.INLINE_TAGS else " "
         self._scanner.drop(self._scanner.at + len(tag), gap)
 

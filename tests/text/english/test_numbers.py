@@ -33,6 +33,12 @@ def test_decades_are_spoken() -> None:
     for raw, words in [
         ("2000s", "two thousands"),
         ("the 80s", "the eighties"),
+        ("her 20s, mid-80s, late 50s", "her twenties, mid eighties, late fifties"),
+        ("80s music, a 90s kid", "eighties music, a nineties kid"),
+        ("1960s-80s", "nineteen sixties to eighties"),
+        ("the 1920s–1930s", "the nineteen twenties to nineteen thirties"),
+        ("in her 20s or 30s", "in her twenties or thirties"),
+        ("for 20s", "for 20s"),
         ("a timer of 30s", "a timer of 30s"),
     ]:
         assert apply_rules(AlignedText.of(raw), DECADE_RULES).text == words, raw

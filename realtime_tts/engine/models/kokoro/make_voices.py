@@ -27,7 +27,7 @@ from realtime_tts.engine.models.kokoro.onnx_rewrite.split_graph import (
 )
 from realtime_tts.engine.models.kokoro.onnx_rewrite.streaming_inputs import NORM_CHANNELS, NORMS, add_statistics_output
 from realtime_tts.engine.models.kokoro.onnx_sessions import load_session
-from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
+from realtime_tts.engine.models.kokoro.phonemes import Pronouncers
 from realtime_tts.engine.models.kokoro.styles import CHECKSUMS_NAME, SUFFIX, VOICES_DIR, Style, is_english, pack_style
 from realtime_tts.engine.models.kokoro.weights import MODEL_NAME, find_weights
 from realtime_tts.engine.stage import StageInput, host_array
@@ -78,10 +78,10 @@ def make_measure(threads: int) -> Measure:
         onnx.save(exported, vocoder)
         acoustic_session = load_session(acoustic, threads=threads)
         vocoder_session = load_session(vocoder, threads=threads)
-    pronouncer = Pronouncer()
+    pronouncers = Pronouncers()
 
     def measure(voice: str, style: Style) -> Norms:
-        stage = AcousticStage(acoustic_session, pronouncer.read, {voice: style})
+        stage = AcousticStage(acoustic_session, pronouncers.read, {voice: style})
         means = []
         for text in SENTENCES:
             request = SynthesisRequest(request_id=text, stream_id="", text=text, voice=voice)

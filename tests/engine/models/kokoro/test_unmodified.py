@@ -43,7 +43,7 @@ class FakeSession:
 
 
 def stage(*pieces: list[int]) -> WholeGraphStage:
-    def read(text: str, pronunciations: Pronunciations) -> list[Piece]:
+    def read(text: str, pronunciations: Pronunciations, voice: str) -> list[Piece]:
         return [Piece(AlignedText.of("a" * len(tokens)), tuple(tokens)) for tokens in pieces]
 
     return WholeGraphStage(FakeSession(), read, load_styles())
