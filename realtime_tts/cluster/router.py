@@ -181,9 +181,9 @@ class ReplicatedEngine:
             case Submit(request=request):
                 assert sink is not None, "a request's events need a sink"
                 self._submit(_Request(self._repeatable(request), sink))
-            case Extend(request_id=request_id, text=text, complete=complete):
+            case Extend(request_id=request_id):
                 if (found := self._find(request_id)) is not None and not found.finished:
-                    found.request = replace(found.request, text=found.request.text + text, text_complete=complete)
+                    found.request = found.request.extended(command)
                     self._forward(request_id, command)
             case Cancel(request_id=request_id):
                 self._forward(request_id, command)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from realtime_tts.engine.api import (
     Extend,
     FinishReason,
     PlayoutEnd,
+    RequestAccepted,
     RequestFinished,
     Samples,
     Submit,
+    SubmitAnswer,
     SynthesisRequest,
     TextReady,
     Word,
@@ -98,8 +100,8 @@ class Engine:
         match command:
             case Submit(request=request):
                 self._submit(request)
-            case Extend(request_id=request_id, text=text, complete=complete):
-                self._extend(request_id, text, complete)
+            case Extend():
+                self._extend(command, self._at(sent_at_s))
             case Cancel(request_id=request_id):
                 self._cancel(request_id)
             case AudioSent(request_id=request_id, samples=samples, lead_s=lead_s):
@@ -108,6 +110,8 @@ class Engine:
                 self._table.set_playout_end(stream_id, self._at(sent_at_s) + lead_s)
             case EndStream(stream_id=stream_id):
                 self._end_stream(stream_id)
+            case SubmitAnswer():
+                raise AssertionError("a speech engine answers no conversations: an AnswerEngine does")
 
     def _at(self, sent_at_s: float | None) -> float:
         return self._clock.now_s() if sent_at_s is None else sent_at_s
@@ -125,11 +129,12 @@ class Engine:
         else:
             self._table.add(request)
 
-    def _extend(self, request_id: str, text: str, complete: bool) -> None:
-        if state := self._table.requests.get(request_id):
-            assert not state.request.text_complete, f"the text of {request_id} was complete"
-            state.request = replace(state.request, text=state.request.text + text, text_complete=complete)
+    def _extend(self, more: Extend, at_s: float) -> None:
+        if state := self._table.requests.get(more.request_id):
+            assert not state.request.text_complete, f"the text of {more.request_id} was complete"
+            state.request = state.request.extended(more)
             state.stages[0].starved = False
+            state.token_intervals.observe(len(more.ids), at_s)
 
     def _cancel(self, request_id: str) -> None:
         if state := self._table.requests.get(request_id):
@@ -162,6 +167,7 @@ class Engine:
         self._table.admit_waiting()
         for state, error in self._table.overdue():
             self._end(state, FinishReason.ERROR, error)
+        self._events += map(RequestAccepted, self._table.pop_accepted())
         events, self._events = self._events, []
         if events:
             self._emit(events)  # before deciding: audio that is made waits for nothing

@@ -11,6 +11,7 @@ from realtime_tts.engine.api import ModelInfo, SynthesisRequest, Word
 from realtime_tts.engine.scheduling.chunking import Chunk, ChunkPlan
 from realtime_tts.engine.scheduling.cost_model import PipelineCosts
 from realtime_tts.engine.scheduling.load import StageLane
+from realtime_tts.engine.thinking.thinker import Answering
 from realtime_tts.errors import RealtimeTTSError
 
 
@@ -155,6 +156,8 @@ class Model:
     """The prior of the cost model, before any launch was measured."""
     nominal_streams: int = 64
     """The streams at which the fixed-size policies count the engine as full, when they choose the initial chunk."""
+    answering: Answering | None = None
+    """For a model that answers a conversation: the Thinker in front of the stages."""
 
     def __post_init__(self) -> None:
         names = [spec.name for spec in self.specs]

@@ -109,6 +109,23 @@ class Stream:
 
 
 @dataclass(slots=True)
+class TokenIntervals:
+    """How fast the tokens of an answer arrive."""
+
+    last_s: float | None = None
+    """When the last one did."""
+    interval_s: float | None = None
+    """Between the last two; None before the second one."""
+
+    def observe(self, tokens: int, at_s: float) -> None:
+        if not tokens:
+            return
+        if self.last_s is not None:
+            self.interval_s = (at_s - self.last_s) / tokens
+        self.last_s = at_s
+
+
+@dataclass(slots=True)
 class RequestState:
     request: SynthesisRequest
     sequence: int
@@ -130,6 +147,7 @@ class RequestState:
     """Made again after a loss, and not sent again."""
     words_repeated: int = 0
     truncated: bool = False
+    token_intervals: TokenIntervals = field(default_factory=TokenIntervals)
     ended: FinishReason | None = None
 
     @property
@@ -149,6 +167,11 @@ class RequestState:
     def pending_frames(self) -> int:
         """Frames that wait to be decoded."""
         return self.source.output.count - self.decoder.consumed
+
+    @property
+    def text_starved(self) -> bool:
+        """Whether nothing can be made before more of its text arrives."""
+        return self.stages[0].starved
 
     @property
     def in_flight(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from realtime_tts.frontends.native.decode import Fields, read_message, to_input
+from realtime_tts.frontends.native.decode import Fields, audio_frame, read_message, to_input
 from realtime_tts.frontends.native.encode import NativeEncoder
 from realtime_tts.frontends.sglang.decode import to_inputs
 from realtime_tts.frontends.sglang.encode import SGLangEncoder
@@ -50,7 +50,9 @@ class ClientDialect:
 
     def decode(self, data: bytes, *, is_binary: bool) -> tuple[SessionInput, ...]:
         """The inputs of one frame.  Raises a `RealtimeTTSError` for data that the dialect does not allow."""
-        kind, fields = read_message(data, is_binary=is_binary, max_message_bytes=self._max_message_bytes)
+        if is_binary:
+            return (audio_frame(data, self._max_message_bytes),)
+        kind, fields = read_message(data, max_message_bytes=self._max_message_bytes)
         if not self._is_chosen:
             self._is_chosen = True
             if kind == "session.config" and "session" in fields:

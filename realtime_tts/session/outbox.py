@@ -9,6 +9,9 @@ from realtime_tts.session.events import (
     AudioEnd,
     Cancelled,
     ConfigApplied,
+    ResponseStarted,
+    ResponseText,
+    ResponseTextDone,
     SegmentDone,
     SentenceDone,
     SentenceFailed,
@@ -145,6 +148,8 @@ def _utterance_index(outgoing: Outgoing) -> int | None:
         case AudioChunk() | AudioEnd() | Words() | SentenceFailed() | SentenceStarted():
             return outgoing.utterance_index
         case SegmentDone() | UtteranceDone():
+            return outgoing.utterance_index
+        case ResponseStarted() | ResponseText() | ResponseTextDone():
             return outgoing.utterance_index
         case StartOf(sentence=sentence) | DoneOf(sentence=sentence):
             return sentence.utterance.index

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from realtime_tts.clock import Clock
-from realtime_tts.engine.api import EngineEvent, EngineHandle, Reference, Submit
+from realtime_tts.engine.api import EngineEvent, EngineHandle, Reference, Submit, SubmitAnswer
 from realtime_tts.errors import InternalError, InvalidConfig, RealtimeTTSError, SlowClient
 from realtime_tts.session.eager import Rest, run_until_it_waits
 from realtime_tts.session.events import AudioChunk, Closed, SessionEvent
@@ -257,7 +257,7 @@ class SessionRunner:
                 self._fetching = asyncio.create_task(self._fetch(command.ref_audio))
             else:
                 engine = self._engines[self._session.model]
-                engine.send(command, self._on_engine if isinstance(command, Submit) else None)
+                engine.send(command, self._on_engine if isinstance(command, Submit | SubmitAnswer) else None)
         if waiting := self._session.waiting:
             limits = self._limits
             if waiting > limits.max_queued_messages or self._session.waiting_bytes > limits.max_queued_bytes:

@@ -7,7 +7,18 @@ import numpy as np
 
 from realtime_tts.audio.playout import PlayoutLedger
 from realtime_tts.audio.time_stretch import StreamingStretcher
-from realtime_tts.engine.api import FinishReason, RequestFinished, Samples, SynthesisRequest, Word
+from realtime_tts.engine.api import (
+    AnswerRequest,
+    FinishReason,
+    RequestFinished,
+    Samples,
+    Submit,
+    SubmitAnswer,
+    SynthesisRequest,
+    TextFinished,
+    TextReady,
+    Word,
+)
 from realtime_tts.session.events import (
     AudioChunk,
     AudioEnd,
@@ -46,7 +57,7 @@ class SentenceState:
     """From the sentence to the text as received."""
     respelled: AlignedText
     utterance: "Utterance"
-    request: SynthesisRequest
+    request: SynthesisRequest | AnswerRequest
     sample_rate_hz: int
     tempo: float
     text_complete_at_s: float
@@ -86,6 +97,17 @@ class SentenceState:
     def key(self) -> tuple[int, int]:
         return self.utterance.index, self.index
 
+    @property
+    def is_spoken(self) -> bool:
+        """Whether it has audio; an answer may have text alone."""
+        return isinstance(self.request, SynthesisRequest) or self.request.voice is not None
+
+    def submission(self) -> Submit | SubmitAnswer:
+        return Submit(self.request) if isinstance(self.request, SynthesisRequest) else SubmitAnswer(self.request)
+
+    def on_text(self, event: TextReady | TextFinished) -> None:
+        """Text that the model has written: only answers pass it on."""
+
     # -- Passing on ----------------------------------------------------------------------------------------------------
 
     def start(self, outbox: Outbox, *, labelled: bool) -> None:
@@ -94,6 +116,9 @@ class SentenceState:
         self.labelled = labelled
         if self.wants_words and not self.has_word_times:
             outbox.add(self._words("unsupported"))
+
+    def pass_on_text(self, outbox: Outbox) -> None:
+        """Moves the text of an answer to the outbox: before its audio, which may begin later."""
 
     def pass_on(self, outbox: Outbox) -> None:
         """Moves held audio and word times to the outbox, in order."""
@@ -120,7 +145,8 @@ class SentenceState:
         if self._stretcher is not None:
             self._add_audio(self._stretcher.flush(), outbox)
             self._stretcher = None
-        outbox.add(AudioEnd(*self.key, failed=self.finished.reason is FinishReason.ERROR))
+        if self.is_spoken:
+            outbox.add(AudioEnd(*self.key, failed=self.finished.reason is FinishReason.ERROR))
         if error is not None:
             outbox.add(SentenceFailed(*self.key, self.utterance.context_id, error))
 

@@ -38,6 +38,8 @@ from realtime_tts.session.frontend import Frame
 from realtime_tts.session.inputs import SessionInput
 from realtime_tts.session.wakeup import Wakeup
 
+IMAGE, BEGINNING_BYTES = b'"input.image"', 256
+"""A message with this at its beginning is decoded in a thread: a picture takes a fraction of a second."""
 PING_INTERVAL_S = 20.0
 """Of our pings, so that middleboxes do not drop a quiet connection."""
 UNACKNOWLEDGED_S = 60
@@ -418,6 +420,8 @@ class NativeFrontEnd:
         message = await self._websocket.receive()
         if message is None:
             return None
+        if not message.is_binary and IMAGE in message.data[:BEGINNING_BYTES]:
+            return await asyncio.to_thread(self._dialect.decode, message.data, is_binary=False)
         return self._dialect.decode(message.data, is_binary=message.is_binary)
 
     def encode(self, event: SessionEvent) -> Iterable[Frame]:

@@ -5,7 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from realtime_tts.engine.models.tone.waveform import FrameMaker, answer, decode, frame_count, loudness_of, words
+from realtime_tts.engine.api import SynthesisRequest
+from realtime_tts.engine.models.tone.waveform import (
+    FRAMES_PER_TOKEN,
+    FrameMaker,
+    TokenFrameMaker,
+    answer,
+    decode,
+    frame_count,
+    loudness_of,
+    words,
+)
 from realtime_tts.engine.stage import Payload, StageInput, StageOutput, host_array
 
 TOKEN_CHARACTERS = 4
@@ -77,10 +87,18 @@ class _Row:
 
 
 class Talker:
-    """A codec frame a step for each row, of the request's text or of what the Thinker writes."""
+    """A codec frame a step for each row, of the request's text or tokens, or of what a Thinker before it writes."""
 
-    def __init__(self, costs: ToneCosts, wait_s: Callable[[float], None], *, after_thinker: bool) -> None:
-        self.slots: dict[str, _Row] = {}
+    def __init__(
+        self,
+        costs: ToneCosts,
+        wait_s: Callable[[float], None],
+        *,
+        after_thinker: bool,
+        frames_per_token: float = FRAMES_PER_TOKEN,
+    ) -> None:
+        self.slots: dict[str, _Row | TokenFrameMaker] = {}
+        self._frames_per_token = frames_per_token
         self._costs = costs
         self._wait_s = wait_s
         self._after_thinker = after_thinker
@@ -97,7 +115,11 @@ class Talker:
         request = given.request
         row = self.slots.get(request.request_id)
         if row is None:
-            row = self.slots[request.request_id] = _Row(FrameMaker(request.voice, request.speed))
+            is_answer = request.ids or request.context is not None
+            made = TokenFrameMaker(request.voice) if is_answer else _Row(FrameMaker(request.voice, request.speed))
+            row = self.slots[request.request_id] = made
+        if isinstance(row, TokenFrameMaker):
+            return self._step_of_answer(row, request)
         complete = self._read(row, given)
         if not complete and row.frames.needs_text(row.text):
             return StageOutput(np.empty((0, 3), np.int64), starved=True)
@@ -106,6 +128,14 @@ class Talker:
         frame = row.frames.next(row.text)
         finished = complete and row.frames.done == frame_count(row.text, request.speed)
         return StageOutput(frame, finished=finished, words=new_words)
+
+    def _step_of_answer(self, frames: TokenFrameMaker, request: SynthesisRequest) -> StageOutput:
+        """Frame k needs token k, while there are tokens to come."""
+        if frames.done >= len(request.ids) and not request.text_complete:
+            return StageOutput(np.empty((0, 3), np.int64), starved=True, stepped=False)
+        frame = frames.next(request.ids)
+        count = max(1, round(len(request.ids) * self._frames_per_token))
+        return StageOutput(frame, finished=request.text_complete and frames.done >= count)
 
     def _read(self, row: _Row, given: StageInput) -> bool:
         """Takes in the new text; returns whether it is complete."""
