@@ -87,7 +87,7 @@ class _Error:
 
 def _encode_other(value: object) -> object:
     if isinstance(value, np.ndarray):
-        if value.dtype == np.float32:
+        if value.dtype == np.float32 and value.ndim == 1:
             return value.astype("<f4", copy=False).tobytes()
         return (value.dtype.str, value.shape, value.tobytes())
     if isinstance(value, RealtimeTTSError):
@@ -109,13 +109,13 @@ def _decode_other(kind: Any, value: Any) -> object:
     return np.frombuffer(value, "<f4")
 
 
-_INTEGER_ARRAYS = frozenset({"<i4", "<u2"})
-"""Token ids and positions; hidden states."""
+_ARRAYS = frozenset({"<i4", "<u2", "<f4"})
+"""Token ids and positions; hidden states.  Samples cross as bytes alone."""
 
 
-def _array(value: object) -> npt.NDArray[np.integer[Any]]:
+def _array(value: object) -> npt.NDArray[Any]:
     kind, shape, data = msgspec.convert(value, tuple[str, tuple[int, ...], bytes])
-    if kind not in _INTEGER_ARRAYS:
+    if kind not in _ARRAYS:
         raise ValueError(f"an array of {kind[:20]}")
     return np.frombuffer(data, kind).reshape(shape)
 

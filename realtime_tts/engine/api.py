@@ -154,8 +154,8 @@ class Reference:
     x_vector_only: bool = False
 
 
-Rows: TypeAlias = npt.NDArray[np.uint16]
-"""(m, hidden): hidden states as the bits of bfloat16, which numpy has no type for."""
+Rows: TypeAlias = npt.NDArray[np.uint16 | np.float32]
+"""(m, hidden): hidden states in float32, or as the bits of bfloat16, which numpy has no type for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,8 @@ WORD_BYTES = 512
 
 
 class Outbox:
+    __slots__ = ("_sending", "_waiting", "waiting_bytes")
+
     def __init__(self) -> None:
         self._waiting: list[Outgoing] = []
         """A list: it is short, and an empty deque takes 700 bytes for each session."""

@@ -18,6 +18,11 @@ MAX_CORRECTION_S = 0.25
 class PlaybackQueue:
     """A session has one; with frame headers each context has its own, and these are played side by side."""
 
+    __slots__ = (
+        *("_last_sent_s", "_playout", "_sentences_ahead", "_submitted", "_unsent"),
+        *("stream_id", "utterances", "waiting_chars"),
+    )
+
     def __init__(self, stream_id: str, sentences_ahead: int, now_s: float) -> None:
         self.stream_id = stream_id
         self.utterances: list[Utterance] = []
@@ -115,9 +120,8 @@ class PlaybackQueue:
         if state.due_from_s is None:
             state.due_from_s = max(state.speakable_at_s, self._last_sent_s)
         samples = state.on_audio_sent(audio_s, now_s, self._playout.end_s)
-        self._playout.advance(now_s, audio_s)
         self._last_sent_s = now_s
-        return AudioSent(state.request.request_id, samples, self._playout.lead_s(now_s))
+        return AudioSent(state.request.request_id, samples, self._playout.advance(now_s, audio_s) - now_s)
 
     def on_sentence_sent(self, state: SentenceState, now_s: float) -> Iterator[EngineCommand]:
         """A sentence was completely sent: another one may be submitted."""

@@ -54,6 +54,8 @@ RECEIVE: dict[tuple[State, type[SessionInput]], State] = {
 class Protocol:
     """The state of one session, changed by its inputs."""
 
+    __slots__ = ("_has_default_voice", "_invalid_in_a_row", "_limits", "state")
+
     def __init__(self, limits: SessionLimits, *, has_default_voice: bool) -> None:
         self.state = State.NEW
         self._limits = limits

@@ -35,6 +35,12 @@ async def no_references(_ref_audio: str) -> Reference:
 class SessionRunner:
     """Serves one client until either side ends the session.  Every exit path frees its requests at the engine."""
 
+    __slots__ = (
+        *("_clock", "_context", "_engines", "_fetch_reference", "_fetching", "_front_end", "_giving_up"),
+        *("_is_lost", "_is_writing", "_limits", "_observer", "_outgoing", "_reading", "_reads_until_s", "_rest"),
+        *("_session", "_stopped_reading", "_watch_timer", "_watched_until_s", "_writing_since_s"),
+    )
+
     def __init__(
         self,
         front_end: FrontEnd,
@@ -196,8 +202,6 @@ class SessionRunner:
                     self._outgoing.set()
                     return
                 self._on_frame_sent(event, frame, now_s if sending is None else self._clock.now_s())
-                if not session.wants(event):
-                    break
 
     async def _finish(self, rest: Rest, event: SessionEvent, frame: Frame, frames: Iterator[Frame]) -> None:
         """The rest of a write that `_write_at_once` began."""
@@ -271,7 +275,8 @@ class SessionRunner:
             now_s = self._clock.now_s()
             commands = self._session.on_engine(event, now_s)
             self._write_at_once(now_s)
-            self._execute(commands)
+            if commands or self._session.waiting:
+                self._execute(commands)
         except ConnectionError:
             self._is_lost = True
             self._outgoing.set()

@@ -129,8 +129,12 @@ class SentenceState:
             if isinstance(each, tuple):
                 outbox.add(self._words("ok", tuple(self._spoken(word) for word in each)))
             else:
-                self.samples_made += len(each)
-                self._pass_on_audio(each if self.tempo == 1.0 else self._stretched(each), outbox)
+                self.pass_on_audio(each, outbox)
+
+    def pass_on_audio(self, samples: Samples, outbox: Outbox) -> None:
+        """To be called by others only if nothing is held, and the sentence has started."""
+        self.samples_made += len(samples)
+        self._add_audio(samples if self.tempo == 1.0 else self._stretched(samples), outbox)
 
     def end(self, outbox: Outbox) -> None:
         """Adds the rest of the audio, and the error if there is one, to the outbox."""
@@ -139,7 +143,7 @@ class SentenceState:
         if self.wants_words and self.has_word_times and not self.words and error is None:
             outbox.add(self._words("failed"))
         if self._stretcher is not None:
-            self._pass_on_audio(self._stretcher.flush(), outbox)
+            self._add_audio(self._stretcher.flush(), outbox)
             self._stretcher = None
         if self.is_spoken:
             outbox.add(AudioEnd(*self.key, failed=self.finished.reason is FinishReason.ERROR))
@@ -151,7 +155,7 @@ class SentenceState:
             self._stretcher = StreamingStretcher(self.sample_rate_hz, self.tempo)
         return self._stretcher.push(samples)
 
-    def _pass_on_audio(self, samples: Samples, outbox: Outbox) -> None:
+    def _add_audio(self, samples: Samples, outbox: Outbox) -> None:
         if not len(samples):
             return
         if not self.samples_out:
@@ -224,22 +228,20 @@ class SentenceState:
         """
         self.audio_sent_s += audio_s
         utterance = self.utterance
-        self._record(self.ledger, audio_s, now_s, playout_end_s)
-        self._record(utterance.ledger, audio_s, now_s, playout_end_s)
+        for ledger in (self.ledger, utterance.ledger):
+            # A listener that ran out before this sentence's text was complete waits for the text, not for the server.
+            end_s = ledger.playout_end_s
+            starved = end_s is not None and self.text_complete_at_s > end_s
+            ledger.record(arrived_at_s=now_s, duration_s=audio_s, text_starved=starved, playing_until_s=playout_end_s)
         if utterance.ttfa_s is None:
             utterance.on_audible(self.leading_silence_s)
-        self._extend_playback(max(now_s, playout_end_s or now_s), audio_s)
+        self._extend_playback(now_s if playout_end_s is None else max(now_s, playout_end_s), audio_s)
         spoken_s = max(0.0, self.audio_sent_s - self.pause_s)
         return self._report(min(round(spoken_s * self.sample_rate_hz * self.tempo), self.samples_made))
 
     def on_done_sent(self) -> int:
         """No more of it will be sent.  Returns the samples not yet reported to the engine as sent."""
         return self._report(self.samples_made)
-
-    def _record(self, ledger: PlayoutLedger, audio_s: float, now_s: float, playout_end_s: float | None) -> None:
-        # A listener that ran out before this sentence's text was complete waits for the text, not for the server.
-        starved = ledger.playout_end_s is not None and self.text_complete_at_s > ledger.playout_end_s
-        ledger.record(arrived_at_s=now_s, duration_s=audio_s, text_starved=starved, playing_until_s=playout_end_s)
 
     def _report(self, upto: int) -> int:
         more = max(0, upto - self.samples_reported)

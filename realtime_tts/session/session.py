@@ -78,6 +78,9 @@ from realtime_tts.session.utterance import Utterance
 from realtime_tts.text.cleaner import TextCleaner
 from realtime_tts.text.splitter import SentenceSplitter
 
+_AUDIO = (AudioChunk, AudioEnd)
+"""As a tuple: an expression with `|` makes a type each time."""
+
 MAX_HELD_INPUTS = 1000
 """Inputs that may wait while a `ref_audio` is fetched."""
 MAX_PENDING_COMMITS = 10_000
@@ -95,6 +98,12 @@ Command: TypeAlias = EngineCommand | FetchReference
 
 
 class Session:
+    __slots__ = (
+        *("_builder", "_contexts", "_draining", "_expires_at_unix_s", "_fetching", "_gate", "_held", "_info"),
+        *("_lifetime", "_limits", "_models", "_outbox", "_protocol", "_quota", "_regular_close", "_settings"),
+        *("_utterance_count", "model", "session_id"),
+    )
+
     def __init__(
         self,
         session_id: str,
@@ -492,14 +501,16 @@ class Session:
 
     def on_engine(self, event: EngineEvent, now_s: float) -> list[Command]:
         """One event of a request of this session."""
-        if self.closed:
-            return []  # the session ended while the engine was still at work
         for queue in self._contexts.queues.values():
             if (state := queue.submitted(event.request_id)) is not None:
                 break
         else:
-            return []  # of a cancelled request
+            return []  # of a cancelled request, or the session has ended
         if isinstance(event, AudioReady):
+            if state.started:  # it is next in playback order, and nothing is held
+                self._lifetime.touch(now_s)
+                state.pass_on_audio(event.samples, self._outbox)
+                return []
             state.held.append(event.samples)
         elif isinstance(event, WordsReady):
             state.words.extend(event.words)
@@ -537,14 +548,14 @@ class Session:
 
     def wants(self, event: SessionEvent) -> bool:
         """Whether the remaining frames of an event are to be sent: not after a cancel."""
-        if not isinstance(event, AudioChunk | AudioEnd):
+        if not isinstance(event, _AUDIO):
             return True
         state = self._outbox.sentence_of(event)
         return state is not None and not state.utterance.cancelled
 
     def on_audio_sent(self, event: SessionEvent, audio_s: float, now_s: float) -> AudioSent | None:
         """A frame of `event`, which holds `audio_s` seconds of audio, went to the socket at `now_s`."""
-        assert isinstance(event, AudioChunk | AudioEnd), f"{type(event).__name__} has no audio"
+        assert isinstance(event, _AUDIO), f"{type(event).__name__} has no audio"
         self._lifetime.touch(now_s)
         state = self._outbox.sentence_of(event)
         return None if state is None else state.utterance.queue.on_audio_sent(state, audio_s, now_s)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -75,13 +76,14 @@ def test_every_command_comes_back_equal() -> None:
 
 
 def test_the_context_of_an_answer_crosses_with_its_arrays() -> None:
-    (extend,) = wire.decode_commands(wire.encode([Extend("r", "", complete=False, ids=(7,), context=CONTEXT)]))
-    assert isinstance(extend, Extend)
-    assert extend.context is not None
-    for name in ("ids", "rows", "positions"):
-        sent, received = getattr(CONTEXT, name), getattr(extend.context, name)
-        assert (received.dtype, received.shape) == (sent.dtype, sent.shape), name
-        assert np.array_equal(received, sent), name
+    for context in (CONTEXT, replace(CONTEXT, rows=np.arange(6, dtype=np.float32).reshape(3, 2))):
+        (extend,) = wire.decode_commands(wire.encode([Extend("r", "", complete=False, ids=(7,), context=context)]))
+        assert isinstance(extend, Extend)
+        assert extend.context is not None
+        for name in ("ids", "rows", "positions"):
+            sent, received = getattr(context, name), getattr(extend.context, name)
+            assert (received.dtype, received.shape) == (sent.dtype, sent.shape), name
+            assert np.array_equal(received, sent), name
 
 
 def test_every_message_comes_back_equal() -> None:

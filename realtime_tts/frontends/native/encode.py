@@ -63,6 +63,8 @@ from realtime_tts.text.unicode import without_surrogates
 class NativeEncoder:
     """The frames of one session."""
 
+    __slots__ = ("_sentences", "_session_id")
+
     def __init__(self, session_id: str) -> None:
         self._session_id = session_id
         self._sentences: dict[tuple[int, int], SentenceAudio] = {}

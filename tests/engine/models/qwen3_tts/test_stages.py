@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realtime_tts.engine.api import FinishReason, Reference, Sampling, SynthesisRequest
+from realtime_tts.engine.models.qwen3.lane_stream import LaneStream
+from realtime_tts.engine.models.qwen3.sampling import CodeSampling, SamplingParams, code_sampling
+from realtime_tts.engine.models.qwen3.talker import SlotState
 from realtime_tts.engine.models.qwen3_tts.prompt import Speech
-from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, SamplingParams
-from realtime_tts.engine.models.qwen3_tts.stages import RETRIES, LaneStream, TalkerStage, code_sampling
-from realtime_tts.engine.models.qwen3_tts.talker import SlotState
+from realtime_tts.engine.models.qwen3_tts.stages import RETRIES, TalkerStage
 from realtime_tts.engine.stage import StageInput, StageOutput, host_array
 from realtime_tts.errors import InvalidConfig, NothingToSpeak, TextTooLong, UnknownVoice
 from tests.engine.models.qwen3_tts.make_codec import speech
