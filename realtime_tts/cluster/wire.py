@@ -17,6 +17,7 @@ from realtime_tts.engine.api import (
     AudioReady,
     AudioSent,
     Cancel,
+    CodesReady,
     EndStream,
     EngineCommand,
     EngineEvent,
@@ -32,7 +33,7 @@ from realtime_tts.engine.api import (
 )
 from realtime_tts.errors import RealtimeTTSError
 
-VERSION = 2
+VERSION = 3
 """Raised with every change of a value: a replica of another version is not used."""
 PATH = "/v1/engine"
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
@@ -67,7 +68,7 @@ def _kinds(*types: type) -> Mapping[str, type]:
 
 
 COMMANDS = _kinds(Submit, Extend, Cancel, AudioSent, PlayoutEnd, EndStream)
-MESSAGES = _kinds(Hello, Status, AudioReady, WordsReady, RequestAccepted, TextReady, RequestFinished)
+MESSAGES = _kinds(Hello, Status, AudioReady, WordsReady, CodesReady, RequestAccepted, TextReady, RequestFinished)
 
 ERRORS = {
     kind.__name__: kind

@@ -63,6 +63,8 @@ class ModelInfo:
     priority.  Where recordings are cloned, an alias may stand for an uploaded voice."""
     mixes_voices: bool = False
     """Whether it speaks with mixes of its voices: a request's voice may be `af_bella(2)+af_sky(1)`."""
+    resumes_from_codes: bool = False
+    """Whether it continues a lost sentence from the codes that were made (`Resume.codes`), and makes only the rest."""
     silent_frames: int = 0
     """The number of leading frames that may be silence, because the model was trained to begin with it: those that are
     silent are not played."""
@@ -131,6 +133,8 @@ class Sampling:
 
     seed: int | None = None
     """The same seed, text and voice give the same audio, independent of other requests."""
+    seed_is_drawn: bool = False
+    """Whether the server has drawn it: speech that ends too early may then be made with another one."""
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
@@ -182,6 +186,10 @@ class Resume:
     words_received: int
     lead_s: float
     """Seconds of audio that the listener has left to play."""
+    last_sample: float = 0.0
+    """Of the audio that was received: what follows is faded from there, over `ModelInfo.resume_fade_s`."""
+    codes: bytes = b""
+    """All that `CodesReady` has had of this request.  Empty: its frames are made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +230,8 @@ class SynthesisRequest:
     context: SpokenContext | None = None
     """The conversation that is answered."""
     resume: Resume | None = None
+    wants_codes: bool = False
+    """Whether `CodesReady` is sent for it: with them another engine can continue it."""
 
     @property
     def awaits_text(self) -> bool:
@@ -432,6 +442,16 @@ class WordsReady:
 
 
 @dataclass(frozen=True, slots=True)
+class CodesReady:
+    """The next codec frames of a request, in a form that only its model reads.  They precede their audio."""
+
+    request_id: str
+    offset: int
+    """Bytes of its codes that came before these."""
+    codes: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class RequestAccepted:
     """A request that was submitted before its text (`SynthesisRequest.awaits_text`) was not refused, or if it is not
     live, it was admitted."""
@@ -481,7 +501,9 @@ class RequestFinished:
     error: RealtimeTTSError | None = None
 
 
-EngineEvent: TypeAlias = AudioReady | WordsReady | RequestAccepted | TextReady | TextFinished | RequestFinished
+EngineEvent: TypeAlias = (
+    AudioReady | WordsReady | CodesReady | RequestAccepted | TextReady | TextFinished | RequestFinished
+)
 EventSink: TypeAlias = Callable[[EngineEvent], None]
 
 

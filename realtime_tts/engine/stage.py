@@ -33,6 +33,16 @@ def host_array(payload: Payload | None) -> npt.NDArray[np.generic]:
     return payload
 
 
+def pack_codes(payload: Payload) -> bytes:
+    """Codec frames (n, codebooks) as bytes, 2 for each code."""
+    return host_array(payload).astype("<i2").tobytes()
+
+
+def unpack_codes(codes: bytes, codebooks: int) -> npt.NDArray[np.int64]:
+    """(n, codebooks).  Raises ValueError for codes of another model."""
+    return np.frombuffer(codes, "<i2").reshape(-1, codebooks).astype(np.int64)
+
+
 def join_arrays(parts: Sequence[Payload]) -> Payload:
     return np.concatenate([host_array(part) for part in parts])
 
@@ -113,6 +123,8 @@ class StageOutput:
     stepped: bool = True
     prefilled: bool = False
     skipped_frames: int = 0
+    resumed_rows: int = 0
+    """Leading rows of `values` that it has from `request.resume.codes`, and did not make."""
     error: RealtimeTTSError | None = None
     words: tuple[Word, ...] = ()
     text: str = ""

@@ -146,6 +146,11 @@ class RequestState:
     samples_repeated: int = 0
     """Made again after a loss, and not sent again."""
     words_repeated: int = 0
+    joint_step: float = 0.0
+    """By how much the last of the repeated samples differs from the one that the listener has."""
+    frames_reported: int = 0
+    code_bytes_reported: int = 0
+    """What `CodesReady` had, or the engine before this one."""
     truncated: bool = False
     token_intervals: TokenIntervals = field(default_factory=TokenIntervals)
     ended: FinishReason | None = None
@@ -183,6 +188,11 @@ class RequestState:
         if self.decoder.consumed < self.source.output.count:
             return False
         return all(stage.finished for stage in self.stages[:-1])
+
+    def samples_to_repeat(self) -> int:
+        """What the listener has, and must be made once more before it gets anything new."""
+        resume = self.request.resume
+        return 0 if resume is None else resume.samples_received - self.samples_repeated
 
     @property
     def samples_unsent(self) -> int:

@@ -148,7 +148,7 @@ class TalkerStage:
         new = [row.request for row in batch if row.request.request_id not in self._rows]
         errors: dict[str, RealtimeTTSError] = {}
         for request, voice in zip(new, self._voices(new), strict=True):
-            allowed = RETRIES if request.sampling.seed is None else 0
+            allowed = RETRIES if request.sampling.seed is None or request.sampling.seed_is_drawn else 0
             try:
                 self._add(request, voice, retries.get(request.request_id, allowed))
             except RealtimeTTSError as error:
@@ -168,7 +168,9 @@ class TalkerStage:
         speech = self._speech(request, voice)
         prompt = self._prompts.build(speech)
         prefix = None if voice is None else voice.prefix_in(speech.language)
-        seed = self._draw_seed() if request.sampling.seed is None else request.sampling.seed
+        # A retry with a drawn seed has the next one, so that another replica makes the same audio again.
+        used = RETRIES - retries if request.sampling.seed_is_drawn else 0
+        seed = self._draw_seed() if request.sampling.seed is None else request.sampling.seed + used
         sampling = code_sampling(self._published, request.sampling, seed)
         new_prefix = None
         if voice is not None and prefix is None:

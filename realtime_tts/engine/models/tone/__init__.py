@@ -70,9 +70,12 @@ PROFILES = {
     "h200": (ToneCosts(0.009, 0.00103, 0.012, 0.008, 0.00025, context_frames=25), 4),
     "h200_stateful": (ToneCosts(0.009, 0.00103, 0.012, 0.004, 0.00012), 16),
     "graph": (ToneCosts(0.008, 0.00025, 0.005, 0.003, 0.00010), 16),
+    "custom_voice": (ToneCosts(0.008, 0.00025, 0.005, 0.008, 0.00025, context_frames=25), 1),
 }
 """Costs and Code2Wav's batch of real devices, by public measurements: an H20 with voice clone (~25 audio-s/s), an H200
-as vLLM-Omni has it (~69), the same with a vocoder that keeps state, and everything in CUDA graphs (~288)."""
+as vLLM-Omni has it (~69), the same with a vocoder that keeps state, and everything in CUDA graphs (~288).
+`custom_voice` is the Talker in CUDA graphs before the vocoder of `h200`, one request at a time: Code2Wav is the
+bottleneck (~97)."""
 
 
 _ANSWER_FIELDS = frozenset({"seed", "temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens"})
@@ -98,6 +101,7 @@ def info(*, reads_ahead: bool = False, thinker: bool = False, answers: bool = Fa
         input_modalities=frozenset({"audio", "image"} if answers else ()),
         input_rate_hz=tone_thinking.INPUT_RATE_HZ if answers else None,
         resume_fade_s=0.0,
+        resumes_from_codes=not (thinker or answers),  # a Thinker writes the text again from its beginning
     )
 
 
@@ -109,6 +113,8 @@ def build(
     decode_batch: int | None = None,
     shared_lane: bool = False,
     replicas: int = 1,
+    talker_replicas: int | None = None,
+    code2wav_replicas: int | None = None,
     reads_ahead: bool = False,
     thinker: bool = False,
     thinker_costs: ThinkerCosts | None = None,
@@ -119,29 +125,32 @@ def build(
 ) -> Model:
     """`profile` names costs and batch of `PROFILES`; `costs` and `decode_batch` replace them.
 
-    `shared_lane` puts the stages on one device; `replicas` is the number of Talkers and Code2Wavs; `reads_ahead` has it
-    speak sentences whose end has not arrived; `thinker` has it speak an answer to the text, which a Thinker writes as
-    its first stage; `answers` has it answer conversations, by a Thinker of `answer_costs` in front of the engine;
-    `wait_s` is how a step spends its cost.
+    `shared_lane` puts the stages on one device; `replicas` is the number of Talkers and Code2Wavs, which
+    `talker_replicas` and `code2wav_replicas` replace; `reads_ahead` has it speak sentences whose end has not arrived;
+    `thinker` has it speak an answer to the text, which a Thinker writes as its first stage; `answers` has it answer
+    conversations, by a Thinker of `answer_costs` in front of the engine; `wait_s` is how a step spends its cost.
     """
+    talkers, decoders = talker_replicas or replicas, code2wav_replicas or replicas
+    if shared_lane and talkers != decoders:
+        raise ModelNotUsable("with shared_lane there are as many Talkers as Code2Wavs")
     if profile not in PROFILES:
         raise ModelNotUsable(f"tone has no profile {profile!r}; there are {', '.join(PROFILES)}")
     usual_costs, usual_batch = PROFILES[profile]
     costs = costs or usual_costs
     thinking = thinker_costs or ThinkerCosts()
     specs: tuple[StageSpec, ...] = (
-        StageSpec("talker", "talker", max_batch, replicas),
-        StageSpec("code2wav", "talker" if shared_lane else "code2wav", decode_batch or usual_batch, replicas),
+        StageSpec("talker", "talker", max_batch, talkers),
+        StageSpec("code2wav", "talker" if shared_lane else "code2wav", decode_batch or usual_batch, decoders),
     )
     stages: dict[str, tuple[Stage, ...]] = {
         "talker": tuple(
-            Talker(costs, wait_s, after_thinker=thinker, frames_per_token=frames_per_token) for _ in range(replicas)
+            Talker(costs, wait_s, after_thinker=thinker, frames_per_token=frames_per_token) for _ in range(talkers)
         ),
-        "code2wav": tuple(Code2Wav(costs, wait_s) for _ in range(replicas)),
+        "code2wav": tuple(Code2Wav(costs, wait_s) for _ in range(decoders)),
     }
     upstream: tuple[UpstreamCosts, ...] = ()
     if thinker:
-        specs = (StageSpec("thinker", "talker" if shared_lane and replicas == 1 else "thinker", max_batch), *specs)
+        specs = (StageSpec("thinker", "talker" if shared_lane and talkers == 1 else "thinker", max_batch), *specs)
         stages["thinker"] = (Thinker(thinking, wait_s),)
         upstream = (
             UpstreamCosts(

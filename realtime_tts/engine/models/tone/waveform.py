@@ -14,6 +14,8 @@ from realtime_tts.engine.api import Samples, SynthesisRequest, Word
 Frames = npt.NDArray[np.int64]
 """(n, 3): pitch, timbre and loudness of each codec frame."""
 
+CODE_LIMITS = (16, 4, 4)
+"""The codes of a frame are below these."""
 SAMPLE_RATE_HZ = 24_000
 SAMPLES_PER_FRAME = 1920
 FRAMES_PER_CHARACTER = 0.8
