@@ -100,6 +100,7 @@ def test_prose_is_unchanged_and_all_but_its_last_word_is_returned_at_once(text: 
 
 def test_only_what_may_become_mark_up_is_held_back() -> None:
     for text, held in [
+        ("a hww. b fttps://x", ""),
         ("Hello, world", ""),
         ("Hello!", "!"),
         ("a **", "*"),  # of a keycap?

@@ -61,6 +61,10 @@ class Links:
         scanner = self._scanner
         end = min(scanner.limit, scanner.at + patterns.MAX_URL_HEAD_CHARS)
         scheme = patterns.SCHEME.match(scanner.text, scanner.at, end)
+        if scheme is None and not any(
+            each.startswith(scanner.text[scanner.at : end].lower()) for each in patterns.SCHEMES
+        ):
+            return None  # such as "hww."
         authority = patterns.AUTHORITY.match(scanner.text, scheme.end(), end) if scheme else None
         if authority is None or authority.end() == end:
             if end == scanner.at + patterns.MAX_URL_HEAD_CHARS:
