@@ -45,6 +45,8 @@ async def measure(policy: str, args: argparse.Namespace, arrivals: Sequence[trac
     command += ["--model", args.model, "--scheduler", policy, "--max-wait", str(args.max_wait)]
     if args.model == "tone":
         command += ["--set", f"profile={args.profile}", "--set", f"shared_lane={'true' if args.shared else 'false'}"]
+        for stage, count in (args.replicas or {}).items():
+            command += ["--set", f"{stage}_replicas={count}"]
     # A connection for every request: for the server each is a separate listener.
     plan = LoadPlan(
         url=f"http://{HOST}:{port}",
@@ -63,7 +65,7 @@ async def measure(policy: str, args: argparse.Namespace, arrivals: Sequence[trac
 
 def predict(policy: str, args: argparse.Namespace, arrivals: Sequence[trace.Arrival]) -> Run:
     """The same policy under the same trace in the simulator."""
-    device = simulate.device_of(args.profile, shared_lane=args.shared)
+    device = simulate.device_of(args.profile, shared_lane=args.shared, replicas=args.replicas)
     plan = simulate.SimulationPlan(mode="open", duration_s=args.duration, drain_s=args.drain, arrivals=tuple(arrivals))
     max_wait_s = None if args.max_wait < 0 else args.max_wait
     config = EngineConfig(scheduler=policy, max_wait_s=max_wait_s, max_requests=100_000)
@@ -76,7 +78,7 @@ def arrivals_of(args: argparse.Namespace) -> list[trace.Arrival]:
         return trace.loads(args.trace_in.read_text("utf-8"))
     if args.model != "tone" or args.rate:
         return trace.poisson(args.rate or 0.5, args.duration, Random(args.seed), pick_text)
-    device = simulate.device_of(args.profile, shared_lane=args.shared)
+    device = simulate.device_of(args.profile, shared_lane=args.shared, replicas=args.replicas)
     plan = simulate.open_plan(device, rate_hz=None, load=args.load, duration_s=args.duration, seed=args.seed)
     return list(plan.arrivals)
 
@@ -141,6 +143,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--model", default="tone", help="tone or kokoro")
     parser.add_argument("--profile", choices=sorted(tone.PROFILES), default="h200", help="device of tone")
     parser.add_argument("--shared", action="store_true", help="tone: both stages on one device")
+    parser.add_argument("--replicas", type=options.stage_counts, help=f"tone: {options.STAGE_COUNTS_HELP}")
     parser.add_argument("--load", type=float, default=1.2, help="share of the device's capacity")
     parser.add_argument("--rate", type=float, help="requests per second, instead of --load  [default of kokoro: 0.5]")
     parser.add_argument("--trace-in", type=Path, help="use these arrivals")

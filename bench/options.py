@@ -38,3 +38,14 @@ def positive_int(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"must be positive, got {text}")
     return number
+
+
+STAGE_COUNTS_HELP = "lanes of the stages, such as talker=2,code2wav=2"
+
+
+def stage_counts(text: str) -> dict[str, int]:
+    """Lanes by stage."""
+    counts = {stage: count for stage, _, count in (part.partition("=") for part in text.split(","))}
+    if unknown := counts.keys() - {"talker", "code2wav"}:
+        raise argparse.ArgumentTypeError(f"has talker and code2wav, not {', '.join(sorted(unknown))}")
+    return {stage: positive_int(count) for stage, count in counts.items()}

@@ -1,6 +1,6 @@
 """Floating point operations of Code2Wav per frame, with state and in windows."""
 
-from realtime_tts.engine.models.qwen3_tts.code2wav import DILATIONS
+from realtime_tts.engine.models.qwen3.codec.decoder import DILATIONS
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecDecoderConfig
 
 

@@ -9,15 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
-from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav
+from realtime_tts.engine.models.qwen3.checkpoint import Checkpoint
+from realtime_tts.engine.models.qwen3.codec.decoder import Code2Wav
+from realtime_tts.engine.models.qwen3.config import read_json
+from realtime_tts.engine.models.qwen3.sampling import CodeSampling
+from realtime_tts.engine.models.qwen3.talker import SlotState, Talker
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecConfig
-from realtime_tts.engine.models.qwen3_tts.config import read_config, read_generation_config, read_json
-from realtime_tts.engine.models.qwen3_tts.loading import load_codec
+from realtime_tts.engine.models.qwen3_tts.config import read_config, read_generation_config
+from realtime_tts.engine.models.qwen3_tts.generation import published_sampling
+from realtime_tts.engine.models.qwen3_tts.loading import MIN_FRAMES, load_codec, load_talker_weights
 from realtime_tts.engine.models.qwen3_tts.memory import CODEC_DIRECTORY
 from realtime_tts.engine.models.qwen3_tts.prompt import PromptBuilder, Speech
-from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, published_sampling
-from realtime_tts.engine.models.qwen3_tts.talker import SlotState, Talker, load_weights
 from realtime_tts.engine.models.qwen3_tts.tokenizer import load_tokenizer
 
 SPEAKER, LANGUAGE = "vivian", "english"
@@ -66,10 +68,11 @@ class Ours:
         self, directory: Path, slots: int, device: torch.device, dtype: torch.dtype, first_frames: int, chunk: int
     ) -> None:
         self.config = read_config(directory)
+        self.decoder_config = read_json(directory / CODEC_DIRECTORY / "config.json", CodecConfig).decoder_config
         self.decoder = load_decoder(directory, slots, device)
         self._first_frames, self._chunk = first_frames, chunk
         with Checkpoint(directory, device, dtype) as checkpoint:
-            weights = load_weights(checkpoint, self.config.talker_config)
+            weights = load_talker_weights(checkpoint, self.config.talker_config)
         self._prompts = PromptBuilder(self.config, load_tokenizer(directory, self.config), weights.embeddings)
         self._sampling = read_generation_config(directory)
         self._talker = Talker(
@@ -78,6 +81,7 @@ class Ours:
             slots=slots,
             max_len=2048,
             text_pad_id=self.config.tts_pad_token_id,
+            min_frames=MIN_FRAMES,
         )
         self.steps_s: list[float] = []
         """Durations of the Talker's steps, of one row or more, since the list was last cleared."""

@@ -31,12 +31,9 @@ from bench.qwen3_tts_ours import LANGUAGE, SAMPLE_RATE_HZ, SPEAKER, BatchTiming,
 from bench.qwen3_tts_weights import SIZES, write_model
 from bench.results import Result, Table, conditions
 from bench.tables import as_text
+from realtime_tts.engine.models.qwen3.config import StackConfig
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecDecoderConfig
-from realtime_tts.engine.models.qwen3_tts.config import (
-    ModelConfig,
-    StackConfig,
-    TalkerConfig,
-)
+from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, TalkerConfig
 
 WORKER = Path(__file__).parent / "qwen3_tts_reference.py"
 TEXT = "hello the world hello the world hello the world"
@@ -212,9 +209,9 @@ def measure(args: argparse.Namespace, directory: Path) -> tuple[Result, list[Tar
             described |= {f"reference's {name}": value for name, value in theirs.versions.items()}
             parity = compared(ours, theirs, args.frames, directory / "reference.npy")
             mine, other = alternate(ours, theirs, args.frames, args.rounds)
-        sides, met = {"ours": mine, "reference": other}, targets(mine, other, ours.decoder.config)
+        sides, met = {"ours": mine, "reference": other}, targets(mine, other, ours.decoder_config)
     step = measure_step(args, ours, device)
-    return result_of(described, sides, step, ours.decoder.config, parity, met), met
+    return result_of(described, sides, step, ours.decoder_config, parity, met), met
 
 
 def compared(ours: Ours, theirs: Reference, frames: int, path: Path) -> Parity:

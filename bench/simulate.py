@@ -15,7 +15,7 @@ import json
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -55,9 +55,18 @@ class Device:
     costs: tone.ToneCosts
     decode_batch: int
     shared_lane: bool = False
+    talkers: int = 1
+    decoders: int = 1
 
     def build(self, spend: Callable[[float], None]) -> Model:
-        return tone.build(costs=self.costs, decode_batch=self.decode_batch, shared_lane=self.shared_lane, wait_s=spend)
+        return tone.build(
+            costs=self.costs,
+            decode_batch=self.decode_batch,
+            shared_lane=self.shared_lane,
+            talker_replicas=self.talkers,
+            code2wav_replicas=self.decoders,
+            wait_s=spend,
+        )
 
     def capacity(self) -> int:
         """N*: the largest number of streams that can all be continuous, with full chunks and without prefill."""
@@ -65,9 +74,9 @@ class Device:
         costs, frames = self.costs, 25
         streams = 1
         while True:
-            talker = (costs.a0_s + costs.b0_s * streams) / frame_s
+            talker = (costs.a0_s + costs.b0_s * streams / self.talkers) / frame_s
             decode_s = costs.a1_s / self.decode_batch + costs.b1_s * (frames + costs.context_frames)
-            decoder = streams * decode_s / (frames * frame_s)
+            decoder = streams / self.decoders * decode_s / (frames * frame_s)
             if (talker + decoder if self.shared_lane else max(talker, decoder)) > 1:
                 return max(1, streams - 1)
             streams += 1
@@ -173,9 +182,11 @@ def open_plan(device: Device, *, rate_hz: float | None, load: float, duration_s:
     return SimulationPlan(mode="open", duration_s=duration_s, arrivals=tuple(arrivals), seed=seed)
 
 
-def device_of(profile: str, *, shared_lane: bool) -> Device:
+def device_of(profile: str, *, shared_lane: bool, replicas: Mapping[str, int] | None = None) -> Device:
+    """`replicas` of the stages `talker` and `code2wav`; one where it has none."""
     costs, decode_batch = tone.PROFILES[profile]
-    return Device(costs, decode_batch, shared_lane)
+    counts = replicas or {}
+    return Device(costs, decode_batch, shared_lane, counts.get("talker", 1), counts.get("code2wav", 1))
 
 
 def fitted_costs(url: str) -> Any:
@@ -230,6 +241,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--profile", choices=sorted(tone.PROFILES), default="h200", help="device costs")
     parser.add_argument("--costs-url", help="use the costs that this live server has fitted")
     parser.add_argument("--shared", action="store_true", help="both stages on one device")
+    parser.add_argument("--replicas", type=options.stage_counts, help=options.STAGE_COUNTS_HELP)
     parser.add_argument("--scheduler", nargs="+", choices=sorted(SCHEDULERS), default=["policy_c", "deadline"])
     parser.add_argument("--max-wait", type=float, default=0.5, help="refuse longer waits, in seconds; -1 never refuses")
     parser.add_argument("--duration", type=float, default=60.0, help="simulated seconds")
@@ -241,7 +253,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     args = parse(arguments)
-    device = device_of(args.profile, shared_lane=args.shared)
+    device = device_of(args.profile, shared_lane=args.shared, replicas=args.replicas)
     if args.costs_url:
         device = fitted_device(args.costs_url, device)
     print(f"{args.profile}: {device.costs}, Code2Wav batch {device.decode_batch}, N* = {device.capacity()}")

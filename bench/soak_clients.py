@@ -34,7 +34,7 @@ INVALID = (
     '{"type": "session.config", "speed": "fast"}',
     '{"type": "session.config", "speed": 99}',
     '{"type": "session.config", "voice": "nobody"}',
-    '{"type": "session.config", "response_format": "aac"}',
+    '{"type": "session.config", "response_format": "vorbis"}',
     '{"type": "playback.report", "played_ms": -1}',
     "[]",
     "7",

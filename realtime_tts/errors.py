@@ -125,6 +125,12 @@ class UnsupportedFormat(InvalidConfig):
     code = "unsupported_format"
 
 
+class InvalidMedia(InvalidMessage):
+    """Audio or an image of a conversation that is not what it claims to be, too large, too long, or not supported."""
+
+    code = "invalid_media"
+
+
 class TextTooLong(RealtimeTTSError):
     """More text than one utterance, one file or the model's prompt can hold.  Send less at a time."""
 

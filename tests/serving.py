@@ -9,11 +9,13 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from realtime_tts.clock import MonotonicClock
+from realtime_tts.engine.answers import AnswerEngine
 from realtime_tts.engine.api import EngineHandle
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import Model
+from realtime_tts.engine.thinking.worker import ThinkerWorker
 from realtime_tts.server.app import Server, ServerLimits, ServerOptions, listening
 
 
@@ -39,6 +41,38 @@ async def tone_server(
             yield url, server
     finally:
         await engine.stop()
+
+
+@asynccontextmanager
+async def answering(model: Model | None = None, config: EngineConfig | None = None) -> AsyncIterator[AnswerEngine]:
+    """A started engine that answers; `model` needs a Thinker."""
+    model = model or tone.build(answers=True)
+    assert model.answering is not None
+    clock = MonotonicClock()
+    speech = EngineThread(model, clock, config=config)
+    speech.start()
+    thinker = ThinkerWorker(model.answering.make_thinker, clock, model.info.frame_s)
+    engine = AnswerEngine(thinker, speech, model.answering.chat, clock, config=config)
+    await engine.start()
+    try:
+        yield engine
+    finally:
+        await engine.stop()
+        await speech.stop()
+
+
+@asynccontextmanager
+async def answer_server(
+    model: Model | None = None,
+    config: EngineConfig | None = None,
+    options: ServerOptions | None = None,
+    limits: ServerLimits | None = None,
+) -> AsyncIterator[tuple[str, Server, AnswerEngine]]:
+    """The URL and the server of a model that answers, and its engine."""
+    async with answering(model, config) as engine:
+        server = Server({"tone": engine}, MonotonicClock(), limits, options)
+        async with listening(server, "127.0.0.1", 0) as url:
+            yield url, server, engine
 
 
 async def bare_exchange(url: str, request: bytes) -> bytes:

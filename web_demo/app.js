@@ -2,6 +2,7 @@
 
 import { Player } from "./audio/player.js";
 import { BargeInPanel } from "./panels/barge-in-panel.js";
+import { ChatPanel } from "./panels/chat-panel.js";
 import { ClonePanel } from "./panels/clone-panel.js";
 import { ComparePanel } from "./panels/compare-panel.js";
 import { Composer } from "./panels/composer.js";
@@ -103,6 +104,7 @@ new ClonePanel({
     settings.selectVoice(name);
   },
 });
+const chatPanel = new ChatPanel({ api, voice: (model) => (settings.model === model ? settings.config.voice : "") });
 const keyDialog = new KeyDialog({ api, onkey: () => loadServer() });
 api.onunauthorized = () => keyDialog.open();
 controller.client.on("message", (message) => messagePanel.add(message));
@@ -234,6 +236,7 @@ async function loadServer(attempt = 0) {
   const [models, demo, voices] = await Promise.all([api.json("v1/models"), api.json("v1/demo"), response.json()]);
   settings.show(modelsOf(models), voices, demo?.languages);
   comparePanel.showModels();
+  chatPanel.show(models?.data ?? []);
   isLoaded = true;
   element("clone").hidden = demo?.clones !== true;
   if (element("status").dataset.state === "idle") element("status").textContent = "Ready";

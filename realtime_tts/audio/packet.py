@@ -1,14 +1,17 @@
 """Packets, which encoders produce: one binary frame of the wire, and the number of its samples."""
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from realtime_tts.audio.pcm import Float32
 
 
-@dataclass(frozen=True, slots=True)
-class Packet:
-    """One binary frame.  `samples` are those of its audio, at the wire's rate, without padding and pre-skip."""
+class Packet(Struct, frozen=True, gc=False):
+    """One binary frame.  `samples` are those of its audio, at the wire's rate, without padding and pre-skip.
+
+    A Struct, since there are many: it is created in C.
+    """
 
     data: bytes
     samples: int

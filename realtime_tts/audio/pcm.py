@@ -22,8 +22,10 @@ def playable(samples: Float32) -> Float32:
 
     Returns `samples` itself where nothing changes, so the result must not be written to.
     """
-    if _is_playable(samples):
-        return samples
+    return samples if _is_playable(samples) else _clipped(samples)
+
+
+def _clipped(samples: Float32) -> Float32:
     if np.isnan(samples.max(initial=0.0)):  # the maximum of anything and NaN is NaN
         samples = np.where(np.isnan(samples), np.float32(0.0), samples)
     clipped: Float32 = np.maximum(samples, np.float32(-1.0))
@@ -37,8 +39,10 @@ def _is_playable(samples: Float32) -> bool:
 
 def pcm_int16(samples: Float32) -> Int16:
     """Float samples (n,) to signed 16-bit little-endian (n,), rounded to nearest, made `playable` first."""
-    scaled = playable(samples) * _SCALE  # a copy, so the rest can be done in place
-    rounded: Int16 = np.rint(scaled, out=scaled).astype(_INT16)
+    if not _is_playable(samples):
+        samples = _clipped(samples)
+    scaled = samples * _SCALE  # a copy, so the rest can be done in place
+    rounded: Int16 = np.rint(scaled, scaled).astype(_INT16)
     return rounded
 
 

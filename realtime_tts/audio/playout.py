@@ -1,7 +1,7 @@
 """Playout ledger: when a listener runs out of audio, and for how long.  The one definition of underrun."""
 
-import math
 from dataclasses import dataclass
+from math import inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,11 @@ class PlayoutClock:
         self.end_s: float | None = None
         """P; None before the first packet."""
 
-    def advance(self, arrived_at_s: float, duration_s: float) -> None:
+    def advance(self, arrived_at_s: float, duration_s: float) -> float:
+        """Returns the new P."""
         end_s = self.end_s
-        self.end_s = (arrived_at_s if end_s is None or end_s < arrived_at_s else end_s) + duration_s
+        self.end_s = end_s = (arrived_at_s if end_s is None or end_s < arrived_at_s else end_s) + duration_s
+        return end_s
 
     def lead_s(self, now_s: float) -> float:
         """Audio that the listener has not played yet; negative while it waits, 0 before the first packet."""
@@ -68,14 +70,15 @@ class PlayoutLedger:
 
     __slots__ = (
         *("_audio_s", "_first_s", "_last_s", "_max_deficit_s", "_max_stall_s", "_origin_s", "_packets"),
-        *("_playout_end_s", "_stalled_s", "_stalls", "_text_starvation_s"),
+        *("_stalled_s", "_stalls", "_text_starvation_s", "playout_end_s"),
     )
 
     def __init__(self) -> None:
         self._first_s: float | None = None
         self._last_s = 0.0
         self._origin_s = 0.0
-        self._playout_end_s: float | None = None
+        self.playout_end_s: float | None = None
+        """When the listener runs dry (P); None before the first packet."""
         self._audio_s = 0.0
         self._packets = 0
         self._stalls = 0
@@ -85,18 +88,13 @@ class PlayoutLedger:
         self._text_starvation_s = 0.0
 
     @property
-    def playout_end_s(self) -> float | None:
-        """When the listener runs dry (P); None before the first packet."""
-        return self._playout_end_s
-
-    @property
     def audio_s(self) -> float:
         """Seconds of audio recorded."""
         return self._audio_s
 
     def lead_s(self, now_s: float) -> float:
         """Audio that the listener has not played yet; negative while it waits, 0 before the first packet."""
-        return 0.0 if self._playout_end_s is None else self._playout_end_s - now_s
+        return 0.0 if self.playout_end_s is None else self.playout_end_s - now_s
 
     def record(
         self,
@@ -115,21 +113,22 @@ class PlayoutLedger:
         Raises ValueError where the time precedes that of the last packet, the duration is negative, or either is not
         finite.
         """
-        if not 0.0 <= duration_s < math.inf:
+        if not 0.0 <= duration_s < inf:
             raise ValueError(f"the duration of a packet must be finite and not negative, got {duration_s} s")
-        if not -math.inf < arrived_at_s < math.inf:
+        if not -inf < arrived_at_s < inf:
             raise ValueError(f"the arrival time of a packet must be finite, got {arrived_at_s} s")
-        if self._playout_end_s is None:
+        end_s = self.playout_end_s
+        if end_s is None:
             self._first_s = arrived_at_s
-            self._origin_s = self._playout_end_s = max(arrived_at_s, playing_until_s or arrived_at_s)
+            self._origin_s = end_s = max(arrived_at_s, playing_until_s or arrived_at_s)
         elif arrived_at_s < self._last_s:
             raise ValueError(f"packets must be in order of time: got {arrived_at_s} s after {self._last_s} s")
         gap_s = 0.0
-        if arrived_at_s > self._playout_end_s:  # else there is no stall, and no deficit above its maximum so far
-            gap_s = arrived_at_s - self._playout_end_s
+        if arrived_at_s > end_s:  # else there is no stall, and no deficit above its maximum so far
+            gap_s = arrived_at_s - end_s
             self._count_wait(arrived_at_s, gap_s, text_starved=text_starved)
-            self._playout_end_s = arrived_at_s
-        self._playout_end_s += duration_s
+            end_s = arrived_at_s
+        self.playout_end_s = end_s + duration_s
         self._last_s = arrived_at_s
         self._audio_s += duration_s
         self._packets += 1

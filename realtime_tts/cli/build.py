@@ -19,10 +19,12 @@ from realtime_tts.cluster.processes import ReplicaProcesses
 from realtime_tts.cluster.router import ReplicatedEngine
 from realtime_tts.config.load import InvalidSetting, read_text
 from realtime_tts.config.schema import AuthSection, ClusterSection, HttpSection, ServerConfig, TracingSection
+from realtime_tts.engine.answers import AnswerEngine
 from realtime_tts.engine.api import EngineHandle, ModelInfo
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.executors.engine_thread import EngineThread
 from realtime_tts.engine.observer import EngineObserver, EngineObservers, ObservedEngine
+from realtime_tts.engine.thinking.worker import ThinkerWorker
 from realtime_tts.frontends.openai.api import HttpLimits
 from realtime_tts.ops import logs
 from realtime_tts.ops.metrics import Metrics
@@ -113,12 +115,20 @@ async def _engine(
         observers.append(metrics.engine_observer(name))
     worker = EngineThread(model, clock, config=config, observer=EngineObservers(*observers))
     worker.start()
-    if metrics is not None:
-        metrics.watch_engine(name, worker.status)
-    try:
-        yield worker if tracing is None else ObservedEngine(worker, tracing)
-    finally:
-        await worker.stop()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(worker.stop)
+        served: EngineHandle = worker
+        if (answering := model.answering) is not None:
+            thinker = ThinkerWorker(
+                answering.make_thinker, clock, model.info.frame_s, step_timeout_s=config.stage_timeout_s
+            )
+            observer = None if metrics is None else metrics.answer_observer(name)
+            served = answers = AnswerEngine(thinker, worker, answering.chat, clock, config=config, observer=observer)
+            stack.push_async_callback(answers.stop)
+            await answers.start()
+        if metrics is not None:
+            metrics.watch_engine(name, served.status)
+        yield served if tracing is None else ObservedEngine(served, tracing)
 
 
 @asynccontextmanager
@@ -190,6 +200,7 @@ def _server(
         access=access,
         observer=NoObserver() if metrics is None else metrics,
         fetch_reference=references(config.http, store),
+        fetch_media=partial(fetch, policy=FetchPolicy()) if config.http.allow_media_urls else None,
         http=HttpLimits(max_batch_items=config.http.max_batch_items, text_filters=config.http.text_filters),
         voices=store,
         metrics_text=None if metrics is None else metrics.text,

@@ -13,6 +13,7 @@ from realtime_tts.engine.api import (
     AudioReady,
     AudioSent,
     Cancel,
+    CodesReady,
     EndStream,
     EngineCommand,
     EngineEvent,
@@ -24,11 +25,12 @@ from realtime_tts.engine.api import (
     ModelInfo,
     PlayoutEnd,
     ReplicaStatus,
+    RequestAccepted,
     RequestFinished,
     Resume,
-    Samples,
     Submit,
     SynthesisRequest,
+    TextReady,
     WordsReady,
 )
 from realtime_tts.engine.state import REPLY_S
@@ -56,14 +58,20 @@ class _Request:
     samples_sent: int = 0
     words_received: int = 0
     last_sample: float = 0.0
+    codes: bytes = b""
+    text_received: int = 0
+    text_made: int = 0
+    """Characters of an answer that the present attempt has made."""
     resumed: bool = False
     """Its next audio continues the audio of a lost replica."""
+    accepted: bool = False
+    """Its sender knows that it was accepted: another replica reports it again."""
     cancelled: bool = False
     finished: bool = False
 
     @property
     def has_begun(self) -> bool:
-        return self.samples_received > 0 or self.words_received > 0
+        return self.samples_received > 0 or self.words_received > 0 or self.text_received > 0
 
 
 @dataclass(slots=True, eq=False)
@@ -181,9 +189,9 @@ class ReplicatedEngine:
             case Submit(request=request):
                 assert sink is not None, "a request's events need a sink"
                 self._submit(_Request(self._repeatable(request), sink))
-            case Extend(request_id=request_id, text=text, complete=complete):
+            case Extend(request_id=request_id):
                 if (found := self._find(request_id)) is not None and not found.finished:
-                    found.request = replace(found.request, text=found.request.text + text, text_complete=complete)
+                    found.request = found.request.extended(command)
                     self._forward(request_id, command)
             case Cancel(request_id=request_id):
                 self._forward(request_id, command)
@@ -201,11 +209,12 @@ class ReplicatedEngine:
                 self._end_stream(stream_id)
 
     def _repeatable(self, request: SynthesisRequest) -> SynthesisRequest:
-        """With a seed where the model takes one, so that another replica makes the same audio."""
+        """With its codes, and with a seed where the model takes one, so that another replica makes the same audio."""
+        request = replace(request, wants_codes=self.info.resumes_from_codes)
         if "seed" not in self.info.fields or request.sampling.seed is not None:
             return request
         seed = int(np.random.default_rng().integers(2**31))
-        return replace(request, sampling=replace(request.sampling, seed=seed))
+        return replace(request, sampling=replace(request.sampling, seed=seed, seed_is_drawn=True))
 
     def _submit(self, request: _Request) -> None:
         stream_id = request.request.stream_id
@@ -245,6 +254,7 @@ class ReplicatedEngine:
 
     def _try(self, stream: _Stream, request: _Request, *, resume: bool = False) -> None:
         request.attempt += 1
+        request.text_made = 0
         attempt, replica = request.attempt, stream.replica
 
         def on_event(event: EngineEvent) -> None:
@@ -254,7 +264,14 @@ class ReplicatedEngine:
         submitted = request.request
         if resume:
             lead_s = max(0.0, stream.playout_end_s - self._clock.now_s())
-            point = Resume(request.samples_received, request.samples_sent, request.words_received, lead_s)
+            point = Resume(
+                request.samples_received,
+                request.samples_sent,
+                request.words_received,
+                lead_s,
+                request.last_sample,
+                request.codes,
+            )
             submitted = replace(submitted, resume=point)
             request.resumed = True
         self._engine_of(stream).send(Submit(submitted), on_event)
@@ -265,27 +282,29 @@ class ReplicatedEngine:
         match event:
             case AudioReady(samples=samples):
                 if request.resumed:
-                    samples = self._joined(request, samples)
                     self._on_redone("resumed" if request.samples_received else "restarted")
                 request.resumed = False
                 request.samples_received += len(samples)
                 request.last_sample = float(samples[-1]) if len(samples) else request.last_sample
-                request.sink(AudioReady(event.request_id, samples))
+                request.sink(event)
+            case CodesReady(offset=offset, codes=codes):
+                request.codes = request.codes[:offset] + codes
+            case RequestAccepted():
+                if not request.accepted:
+                    request.accepted = True
+                    request.sink(event)
+            case TextReady(text=text):
+                new = text[max(0, request.text_received - request.text_made) :]
+                request.text_made += len(text)
+                request.text_received += len(new)
+                if new:
+                    request.sink(replace(event, text=new))
             case RequestFinished():
                 self._on_finished(replica, request, event)
             case _:
                 if isinstance(event, WordsReady):
                     request.words_received += len(event.words)
                 request.sink(event)
-
-    def _joined(self, request: _Request, samples: Samples) -> Samples:
-        """The audio after a loss, without a step from the last sample before it."""
-        fade = min(len(samples), round((self.info.resume_fade_s or 0.0) * self.info.sample_rate_hz))
-        if not fade or not request.samples_received:
-            return samples
-        joined = samples.copy()
-        joined[:fade] += np.linspace(request.last_sample - float(samples[0]), 0.0, fade, dtype=np.float32)
-        return joined
 
     def _on_finished(self, replica: str, request: _Request, event: RequestFinished) -> None:
         stream_id = request.request.stream_id

@@ -10,12 +10,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from realtime_tts import errors
 from realtime_tts.engine.api import (
     AudioReady,
     AudioSent,
     Cancel,
+    CodesReady,
     EndStream,
     EngineCommand,
     EngineEvent,
@@ -23,6 +25,7 @@ from realtime_tts.engine.api import (
     Extend,
     ModelInfo,
     PlayoutEnd,
+    RequestAccepted,
     RequestFinished,
     Submit,
     TextReady,
@@ -30,7 +33,7 @@ from realtime_tts.engine.api import (
 )
 from realtime_tts.errors import RealtimeTTSError
 
-VERSION = 2
+VERSION = 3
 """Raised with every change of a value: a replica of another version is not used."""
 PATH = "/v1/engine"
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
@@ -65,7 +68,7 @@ def _kinds(*types: type) -> Mapping[str, type]:
 
 
 COMMANDS = _kinds(Submit, Extend, Cancel, AudioSent, PlayoutEnd, EndStream)
-MESSAGES = _kinds(Hello, Status, AudioReady, WordsReady, TextReady, RequestFinished)
+MESSAGES = _kinds(Hello, Status, AudioReady, WordsReady, CodesReady, RequestAccepted, TextReady, RequestFinished)
 
 ERRORS = {
     kind.__name__: kind
@@ -84,7 +87,9 @@ class _Error:
 
 def _encode_other(value: object) -> object:
     if isinstance(value, np.ndarray):
-        return value.astype("<f4", copy=False).tobytes()
+        if value.dtype == np.float32 and value.ndim == 1:
+            return value.astype("<f4", copy=False).tobytes()
+        return (value.dtype.str, value.shape, value.tobytes())
     if isinstance(value, RealtimeTTSError):
         text = value.message.removeprefix(f"{value.param}: ") if value.param is not None else value.message
         # An error of a model that is no class of `errors` crosses as its nearest base class there.
@@ -97,9 +102,22 @@ def _decode_other(kind: Any, value: Any) -> object:
     if isinstance(kind, type) and issubclass(kind, RealtimeTTSError):
         error = msgspec.convert(value, _Error)
         return _rebuild(error)
-    if not isinstance(value, bytes) or len(value) % 4:
+    if not isinstance(value, bytes):
+        return _array(value)
+    if len(value) % 4:
         raise ValueError("samples are not float32")
     return np.frombuffer(value, "<f4")
+
+
+_ARRAYS = frozenset({"<i4", "<u2", "<f4"})
+"""Token ids and positions; hidden states.  Samples cross as bytes alone."""
+
+
+def _array(value: object) -> npt.NDArray[Any]:
+    kind, shape, data = msgspec.convert(value, tuple[str, tuple[int, ...], bytes])
+    if kind not in _ARRAYS:
+        raise ValueError(f"an array of {kind[:20]}")
+    return np.frombuffer(data, kind).reshape(shape)
 
 
 def _rebuild(error: _Error) -> RealtimeTTSError:

@@ -149,6 +149,8 @@ class HttpSection:
     """Limit of the items in one request to /v1/audio/speech/batch."""
     allow_ref_audio_urls: bool = False
     """Allow https URLs in `ref_audio`.  Private addresses are always refused."""
+    allow_media_urls: bool = False
+    """Allow https URLs of audio and images in a conversation.  Private addresses are always refused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ so that two processes need no common clock.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -49,6 +49,12 @@ class ModelInfo:
     """Symbols that the IPA of a pronunciation may have, where it reads IPA."""
     task_type: str | None = None
     """For a model with variants, what this one was trained for: CustomVoice, VoiceDesign or Base."""
+    answers: bool = False
+    """Whether it answers a conversation (`SubmitAnswer`), in addition to speaking text that it is given."""
+    input_modalities: frozenset[str] = frozenset()
+    """What a turn of a conversation may have in addition to text: audio, image."""
+    input_rate_hz: int | None = None
+    """The sample rate of `AudioPart`, where it accepts audio."""
     resume_fade_s: float | None = None
     """For a sentence that is made again after a loss: over how many seconds the step at the joint is faded.  0 where a
     model repeats its audio to the bit; None where what it makes again does not continue what was played."""
@@ -57,6 +63,8 @@ class ModelInfo:
     priority.  Where recordings are cloned, an alias may stand for an uploaded voice."""
     mixes_voices: bool = False
     """Whether it speaks with mixes of its voices: a request's voice may be `af_bella(2)+af_sky(1)`."""
+    resumes_from_codes: bool = False
+    """Whether it continues a lost sentence from the codes that were made (`Resume.codes`), and makes only the rest."""
     silent_frames: int = 0
     """The number of leading frames that may be silence, because the model was trained to begin with it: those that are
     silent are not played."""
@@ -125,6 +133,8 @@ class Sampling:
 
     seed: int | None = None
     """The same seed, text and voice give the same audio, independent of other requests."""
+    seed_is_drawn: bool = False
+    """Whether the server has drawn it: speech that ends too early may then be made with another one."""
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
@@ -144,6 +154,24 @@ class Reference:
     x_vector_only: bool = False
 
 
+Rows: TypeAlias = npt.NDArray[np.uint16 | np.float32]
+"""(m, hidden): hidden states in float32, or as the bits of bfloat16, which numpy has no type for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenContext:
+    """What the speech model reads of a conversation: the user turns, without what was answered."""
+
+    ids: npt.NDArray[np.int32] = field(compare=False)
+    """(t,): token ids, with a pad for each position of audio or image."""
+    key: str
+    """A digest of all turns: the same beginning need not be read twice."""
+    rows: Rows | None = field(default=None, compare=False)
+    """The Thinker's hidden states for the pads in `ids`, in order; None where there are no pads."""
+    positions: npt.NDArray[np.int32] | None = field(default=None, compare=False)
+    """(3, t): the positions of `ids`; None where they are 0, 1, 2, …"""
+
+
 @dataclass(frozen=True, slots=True)
 class Resume:
     """Where a request continues that began on an engine that was lost.
@@ -158,6 +186,10 @@ class Resume:
     words_received: int
     lead_s: float
     """Seconds of audio that the listener has left to play."""
+    last_sample: float = 0.0
+    """Of the audio that was received: what follows is faded from there, over `ModelInfo.resume_fade_s`."""
+    codes: bytes = b""
+    """All that `CodesReady` has had of this request.  Empty: its frames are made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +224,101 @@ class SynthesisRequest:
     instructions: str | None = None
     reference: Reference | None = None
     speaker_embedding: tuple[float, ...] | None = None
+    ids: tuple[int, ...] = ()
+    """The tokens of an answer that are known so far.  A request with ids or a context is not tokenised again: its
+    `text` is for people."""
+    context: SpokenContext | None = None
+    """The conversation that is answered."""
     resume: Resume | None = None
+    wants_codes: bool = False
+    """Whether `CodesReady` is sent for it: with them another engine can continue it."""
+
+    @property
+    def awaits_text(self) -> bool:
+        """Whether none of its text is known yet: it was submitted early, to reserve capacity."""
+        return not (self.text_complete or self.text or self.ids)
+
+    def extended(self, more: "Extend") -> "SynthesisRequest":
+        return replace(
+            self,
+            text=self.text + more.text,
+            ids=self.ids + more.ids,
+            context=self.context if more.context is None else more.context,
+            text_complete=more.complete,
+        )
+
+
+class Role(StrEnum):
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AudioPart:
+    """`key` is a digest of the content, under which results may be cached."""
+
+    samples: Samples = field(compare=False)
+    """At the model's `input_rate_hz`."""
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """`key` is a digest of the content, under which results may be cached."""
+
+    pixels: npt.NDArray[np.uint8] = field(compare=False)
+    """(height, width, 3)."""
+    key: str
+
+
+Part: TypeAlias = TextPart | AudioPart | ImagePart
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a conversation, its parts in their order."""
+
+    role: Role
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TextSampling:
+    """How the text of an answer is sampled.  Temperature 0 takes the most probable token."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    """0 has no limit."""
+    top_p: float = 1.0
+    repetition_penalty: float = 1.0
+    seed: int | None = None
+    max_tokens: int = 2048
+    stop: tuple[str, ...] = ()
+    """Texts before which the answer ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRequest:
+    """A conversation, whose last turn is answered.  `stream_id` and the fields from `sampling` on mean the same as in
+    `SynthesisRequest`."""
+
+    request_id: str
+    stream_id: str
+    turns: tuple[Turn, ...]
+    voice: str | None
+    """None: a text answer alone, which needs nothing of the speech engine."""
+    text_sampling: TextSampling = TextSampling()
+    sampling: Sampling = Sampling()
+    utterance_index: int = 0
+    streamed: bool = True
+    live: bool = True
+    initial_codec_chunk_frames: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +329,24 @@ class Submit:
 
 
 @dataclass(frozen=True, slots=True)
+class SubmitAnswer:
+    """A conversation to answer, for engines with `ModelInfo.answers`.  It is accepted, or refused by
+    `RequestFinished`."""
+
+    request: AnswerRequest
+
+
+@dataclass(frozen=True, slots=True)
 class Extend:
     """More text of a request that was submitted with `text_complete=False`.  Unknown ids are ignored."""
 
     request_id: str
     text: str
     complete: bool
+    ids: tuple[int, ...] = ()
+    """The next tokens, of a request that is given as tokens."""
+    context: SpokenContext | None = None
+    """The context, for a request that was submitted before it was known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +385,7 @@ class EndStream:
     stream_id: str
 
 
-EngineCommand: TypeAlias = Submit | Extend | Cancel | AudioSent | PlayoutEnd | EndStream
+EngineCommand: TypeAlias = Submit | SubmitAnswer | Extend | Cancel | AudioSent | PlayoutEnd | EndStream
 
 
 class FinishReason(StrEnum):
@@ -304,11 +442,52 @@ class WordsReady:
 
 
 @dataclass(frozen=True, slots=True)
+class CodesReady:
+    """The next codec frames of a request, in a form that only its model reads.  They precede their audio."""
+
+    request_id: str
+    offset: int
+    """Bytes of its codes that came before these."""
+    codes: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAccepted:
+    """A request that was submitted before its text (`SynthesisRequest.awaits_text`) was not refused, or if it is not
+    live, it was admitted."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class TextReady:
-    """The next text of a request that a Thinker answers, in order; it precedes its audio."""
+    """The next text of an answer, in order, whole characters only; it precedes its audio."""
 
     request_id: str
     text: str
+    tokens: int = 0
+    """How many tokens of the answer were written for it."""
+
+
+class TextEnd(StrEnum):
+    """Why the text of an answer ends."""
+
+    STOP = "stop"
+    """The model has ended it, or one of `TextSampling.stop` was found."""
+    LENGTH = "length"
+    """At `TextSampling.max_tokens`."""
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class TextFinished:
+    """The text of an answer is complete; its audio may continue."""
+
+    request_id: str
+    end: TextEnd
+    prompt_tokens: int
+    tokens: int
+    """Of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +501,9 @@ class RequestFinished:
     error: RealtimeTTSError | None = None
 
 
-EngineEvent: TypeAlias = AudioReady | WordsReady | TextReady | RequestFinished
+EngineEvent: TypeAlias = (
+    AudioReady | WordsReady | CodesReady | RequestAccepted | TextReady | TextFinished | RequestFinished
+)
 EventSink: TypeAlias = Callable[[EngineEvent], None]
 
 
@@ -363,7 +544,10 @@ class EngineHandle(Protocol):
     def info(self) -> ModelInfo: ...
 
     def send(self, command: EngineCommand, sink: EventSink | None = None) -> None:
-        """Never blocks.  `sink` is required with `Submit`: it gets the request's events, on the caller's event loop."""
+        """Never blocks.
+
+        `sink` is required with `Submit` and `SubmitAnswer`: it gets the request's events, on the caller's event loop.
+        """
         ...
 
     def status(self) -> EngineStatus: ...

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from realtime_tts.engine.api import (
     AudioReady,
     AudioSent,
     Cancel,
+    CodesReady,
     EndStream,
     EngineCommand,
     EngineEvent,
@@ -18,9 +19,11 @@ from realtime_tts.engine.api import (
     Extend,
     FinishReason,
     PlayoutEnd,
+    RequestAccepted,
     RequestFinished,
     Samples,
     Submit,
+    SubmitAnswer,
     SynthesisRequest,
     TextReady,
     Word,
@@ -33,7 +36,7 @@ from realtime_tts.engine.request_table import RequestTable
 from realtime_tts.engine.scheduling.policy import SCHEDULERS, Batch, Candidate, Snapshot
 from realtime_tts.engine.silence import silent_samples
 from realtime_tts.engine.snapshot import Snapshots
-from realtime_tts.engine.stage import Model, Payload, StageInput, StageOutput
+from realtime_tts.engine.stage import Model, Payload, StageInput, StageOutput, pack_codes
 from realtime_tts.engine.state import RequestState
 from realtime_tts.errors import EngineUnavailable, NothingToSpeak, RealtimeTTSError, SynthesisFailed, SynthesisTruncated
 
@@ -75,6 +78,7 @@ class Engine:
     ) -> None:
         self._config = config or EngineConfig()
         self._info = model.info
+        self._fade_samples = round((model.info.resume_fade_s or 0.0) * model.info.sample_rate_hz)
         self._specs = model.specs
         self._plan = model.chunk_plan
         self._lanes = model.lanes
@@ -98,8 +102,8 @@ class Engine:
         match command:
             case Submit(request=request):
                 self._submit(request)
-            case Extend(request_id=request_id, text=text, complete=complete):
-                self._extend(request_id, text, complete)
+            case Extend():
+                self._extend(command, self._at(sent_at_s))
             case Cancel(request_id=request_id):
                 self._cancel(request_id)
             case AudioSent(request_id=request_id, samples=samples, lead_s=lead_s):
@@ -108,6 +112,8 @@ class Engine:
                 self._table.set_playout_end(stream_id, self._at(sent_at_s) + lead_s)
             case EndStream(stream_id=stream_id):
                 self._end_stream(stream_id)
+            case SubmitAnswer():
+                raise AssertionError("a speech engine answers no conversations: an AnswerEngine does")
 
     def _at(self, sent_at_s: float | None) -> float:
         return self._clock.now_s() if sent_at_s is None else sent_at_s
@@ -125,11 +131,12 @@ class Engine:
         else:
             self._table.add(request)
 
-    def _extend(self, request_id: str, text: str, complete: bool) -> None:
-        if state := self._table.requests.get(request_id):
-            assert not state.request.text_complete, f"the text of {request_id} was complete"
-            state.request = replace(state.request, text=state.request.text + text, text_complete=complete)
+    def _extend(self, more: Extend, at_s: float) -> None:
+        if state := self._table.requests.get(more.request_id):
+            assert not state.request.text_complete, f"the text of {more.request_id} was complete"
+            state.request = state.request.extended(more)
             state.stages[0].starved = False
+            state.token_intervals.observe(len(more.ids), at_s)
 
     def _cancel(self, request_id: str) -> None:
         if state := self._table.requests.get(request_id):
@@ -162,6 +169,7 @@ class Engine:
         self._table.admit_waiting()
         for state, error in self._table.overdue():
             self._end(state, FinishReason.ERROR, error)
+        self._events += map(RequestAccepted, self._table.pop_accepted())
         events, self._events = self._events, []
         if events:
             self._emit(events)  # before deciding: audio that is made waits for nothing
@@ -289,7 +297,7 @@ class Engine:
         outputs = completion.outputs
         if flight.index < len(self._specs) - 1:
             reading = sum(new or out.prefilled for new, out in zip(flight.new_rows, outputs, strict=True))
-            made = sum(len(output.values) for output in outputs)
+            made = sum(len(output.values) - output.resumed_rows for output in outputs)
             stepped = sum(output.stepped for output in outputs)
             self._table.costs.observe_step(flight.index, stepped, reading, made, seconds)
             return
@@ -315,6 +323,8 @@ class Engine:
             progress.restart()  # no later stage has received its output
             return
         progress.output.append(output.values)
+        if output.resumed_rows and (resume := state.request.resume) is not None:
+            state.frames_reported, state.code_bytes_reported = output.resumed_rows, len(resume.codes)
         progress.finished = output.finished
         # The first stage may have read less of the text than there is by now.
         progress.starved = output.starved and (index > 0 or row.request is state.request)
@@ -347,20 +357,38 @@ class Engine:
         withheld = silent_samples(samples, self._info.samples_per_frame, lead_in)
         state.samples_withheld += withheld
         state.chunks += 1
+        if state.request.wants_codes:
+            self._report_codes(state)
         state.source.output.drop_before(end - self._plan.left_context_frames)
         new = self._not_repeated(state, samples[withheld:])
         state.samples_out += len(new)
         if len(new) or state.request.resume is None:
             self._events.append(AudioReady(state.request_id, new))
 
-    @staticmethod
-    def _not_repeated(state: RequestState, samples: Samples) -> Samples:
-        """What the listener has not received before the loss of another engine."""
+    def _report_codes(self, state: RequestState) -> None:
+        output = state.source.output
+        if output.count > state.frames_reported:
+            codes = pack_codes(output.slice(state.frames_reported, output.count))
+            self._events.append(CodesReady(state.request_id, state.code_bytes_reported, codes))
+            state.frames_reported = output.count
+            state.code_bytes_reported += len(codes)
+
+    def _not_repeated(self, state: RequestState, samples: Samples) -> Samples:
+        """What the listener has not received before the loss of another engine, without a step where it continues."""
         if (resume := state.request.resume) is None:
             return samples
-        repeated = min(len(samples), resume.samples_received - state.samples_repeated)
+        repeated = min(len(samples), state.samples_to_repeat())
         state.samples_repeated += repeated
-        return samples[repeated:]
+        if repeated:
+            state.joint_step = resume.last_sample - float(samples[repeated - 1])
+        new = samples[repeated:]
+        step, fade = state.joint_step, min(len(new), self._fade_samples)
+        if fade and step:
+            new = new.copy()
+            new[:fade] += np.linspace(step, 0.0, fade, dtype=np.float32)
+        if len(new):
+            state.joint_step = 0.0
+        return new
 
     # -- Ends ----------------------------------------------------------------------------------------------------------
 

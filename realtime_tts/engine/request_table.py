@@ -2,6 +2,7 @@
 
 import math
 from collections import deque
+from statistics import median
 
 from realtime_tts.clock import Clock
 from realtime_tts.engine.admission_queue import AdmissionQueue, WaitingUtterance
@@ -12,6 +13,7 @@ from realtime_tts.engine.scheduling.cost_model import CostModel
 from realtime_tts.engine.scheduling.load import Load
 from realtime_tts.engine.stage import Model
 from realtime_tts.engine.state import PayloadBuffer, RequestState, StageProgress, Stream, deadline_s
+from realtime_tts.engine.thinking.costs import STEP_SHARE
 from realtime_tts.errors import Overloaded, RealtimeTTSError, WaitedTooLong
 
 TYPICAL_ROWS = 16
@@ -47,6 +49,7 @@ class RequestTable:
         """Ended, with audio that has not yet been sent: it still counts as their listeners' lead."""
         self._history: deque[tuple[float, int]] = deque([(clock.now_s(), 0)])
         self._sequence = 0
+        self._accepted: list[str] = []
         self._admission.estimate(self.load())
 
     @property
@@ -116,12 +119,15 @@ class RequestTable:
             stages=tuple(StageProgress(PayloadBuffer(spec.join)) for spec in self._model.specs),
             served_s=now_s,
         )
+        state.stages[0].starved = request.awaits_text and request.context is None  # there is nothing to read yet
         self._sequence += 1
         if (resume := request.resume) is not None:
             state.samples_out, state.samples_sent = resume.samples_received, resume.samples_sent
             stream.playout_end_s = now_s + resume.lead_s
         stream.requests.append(state)
         self.requests[request.request_id] = state
+        if request.awaits_text and request.live:
+            self._accepted.append(request.request_id)
         if needs_admission:
             self.queue.add(state, now_s)
             self.admit_waiting()
@@ -158,7 +164,18 @@ class RequestTable:
         for state in utterance.requests:
             self._admit(state)
 
+    def pop_accepted(self) -> list[str]:
+        """Requests that await their text, and were accepted since the last call.
+
+        A live one is when it is submitted: it may wait, and is not refused any more.  One that is not live is when it
+        is admitted, since it may be queued for too long.
+        """
+        accepted, self._accepted = self._accepted, []
+        return [request_id for request_id in accepted if request_id in self.requests]
+
     def _admit(self, state: RequestState) -> None:
+        if state.request.awaits_text and not state.request.live:
+            self._accepted.append(state.request_id)
         state.admitted = True
         state.stream.utterance_index = state.request.utterance_index
 
@@ -267,6 +284,7 @@ class RequestTable:
             lanes=self._stage_lanes,
             upstream_rows=tuple(rows + growth for rows in upstream),
             nominal_streams=self._model.nominal_streams,
+            token_interval_s=_token_interval_s(admitted, self._model.info.frame_s),
         )
 
     def _unfinished(self, admitted: list[RequestState], index: int) -> int:
@@ -288,7 +306,7 @@ class RequestTable:
             self._history.append((now_s, self._listeners()))
             while self._history[0][0] < now_s - GROWTH_S:
                 self._history.popleft()
-            playing = [s for s in self.requests.values() if s.chunks and not s.source.finished]
+            playing = [s for s in self.requests.values() if s.chunks and not s.source.finished and not s.text_starved]
             self._admission.tick(self.load(), [self.deadline_s(state) - now_s for state in playing], now_s)
 
     def _occupied(self) -> int:
@@ -304,3 +322,22 @@ class RequestTable:
                 if not state.chunks or lead_s < COMFORTABLE_LEAD_S:
                     wanting.add(state.request.stream_id)
         return len(wanting)
+
+
+def _token_interval_s(admitted: list[RequestState], frame_s: float) -> float:
+    """The interval at which tokens are expected, for the answers that are still being written; 0 where there are none.
+
+    It is the median of the last intervals: while a new prompt is read, the next token of all others is late once, and
+    that says little of the rest.  While prompts wait to be read, steps of the Thinker are as long as they may be: 64
+    answers within 640 ms, a quarter of them with 1000 tokens of prompt, simulated: underrun p95 168 ms by the median
+    alone, 82 ms with this.
+    """
+    intervals = [
+        interval_s
+        for state in admitted
+        if not state.request.text_complete and (interval_s := state.token_intervals.interval_s) is not None
+    ]
+    if not intervals:
+        return 0.0
+    waiting = any(state.request.awaits_text for state in admitted)
+    return max(median(intervals), STEP_SHARE * frame_s if waiting else 0.0)

@@ -63,6 +63,7 @@ class Simulation:
         """`build` makes the model, given the function by which its stages spend their costs."""
         self.clock = VirtualClock()
         self._executor = VirtualExecutor(build, self.clock)
+        self.info = self._executor.model.info
         self.engine = Engine(self._executor.model, self._executor, self.clock, emit=emit, config=config)
         self._actions: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()

@@ -39,6 +39,9 @@ class Snapshots:
         """Frames that are decoded with the first chunk, and not counted as its audio: they may not be played."""
         return 0 if state.chunks else self._model.info.silent_frames
 
+    def _frames_to_repeat(self, state: RequestState) -> int:
+        return -(-state.samples_to_repeat() // self._model.info.samples_per_frame)
+
     def _view(self, index: int, lane: str, admitted: list[tuple[RequestState, float]], load: Load) -> StageView:
         spec, decodes = self._model.specs[index], index == self._last
         rows: list[Candidate] = []
@@ -67,10 +70,10 @@ class Snapshots:
         if not _can_step(state, index):
             return None
         # What it has made and is not yet decoded is worth its audio: the more of it, the less urgent is the next step.
-        ahead_frames: float = state.pending_frames
+        ahead_frames: float = state.pending_frames - self._frames_to_repeat(state)
         if index == self._last - 1:
             first_frames = (state.request.initial_codec_chunk_frames or 0) + self.lead_in_frames(state)
-            if ahead_frames >= max(self._most_pending_frames, first_frames + self._plan.right_context_frames):
+            if state.pending_frames >= max(self._most_pending_frames, first_frames + self._plan.right_context_frames):
                 return None
         else:
             made_frames = state.stages[index].output.count / load.costs.upstream[index].units_per_frame
@@ -89,6 +92,10 @@ class Snapshots:
             pending_frames = max(1, pending_frames)
         if pending_frames < 1:
             return None
+        chunks, initial_frames = state.chunks, state.request.initial_codec_chunk_frames
+        if repeat := self._frames_to_repeat(state):
+            # Nothing of it is played: large chunks are the quickest way to the first new frame.
+            chunks, initial_frames = 0, min(self._plan.max_frames, max(pending_frames, repeat + 1))
         if state.request.streamed and state.samples_unsent >= self._most_unsent_samples:
             return None
         return Candidate(
@@ -97,9 +104,9 @@ class Snapshots:
             state.request_id,
             pending_frames=pending_frames,
             complete=source.finished,
-            chunks=state.chunks,
+            chunks=chunks,
             served_s=state.served_s,
-            initial_frames=state.request.initial_codec_chunk_frames,
+            initial_frames=initial_frames,
         )
 
 

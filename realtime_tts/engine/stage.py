@@ -11,6 +11,7 @@ from realtime_tts.engine.api import ModelInfo, SynthesisRequest, Word
 from realtime_tts.engine.scheduling.chunking import Chunk, ChunkPlan
 from realtime_tts.engine.scheduling.cost_model import PipelineCosts
 from realtime_tts.engine.scheduling.load import StageLane
+from realtime_tts.engine.thinking.thinker import Answering
 from realtime_tts.errors import RealtimeTTSError
 
 
@@ -30,6 +31,16 @@ def host_array(payload: Payload | None) -> npt.NDArray[np.generic]:
     """The payload, which must be an array on the host."""
     assert isinstance(payload, np.ndarray), f"expected an array on the host, got {type(payload).__name__}"
     return payload
+
+
+def pack_codes(payload: Payload) -> bytes:
+    """Codec frames (n, codebooks) as bytes, 2 for each code."""
+    return host_array(payload).astype("<i2").tobytes()
+
+
+def unpack_codes(codes: bytes, codebooks: int) -> npt.NDArray[np.int64]:
+    """(n, codebooks).  Raises ValueError for codes of another model."""
+    return np.frombuffer(codes, "<i2").reshape(-1, codebooks).astype(np.int64)
 
 
 def join_arrays(parts: Sequence[Payload]) -> Payload:
@@ -112,6 +123,8 @@ class StageOutput:
     stepped: bool = True
     prefilled: bool = False
     skipped_frames: int = 0
+    resumed_rows: int = 0
+    """Leading rows of `values` that it has from `request.resume.codes`, and did not make."""
     error: RealtimeTTSError | None = None
     words: tuple[Word, ...] = ()
     text: str = ""
@@ -155,6 +168,8 @@ class Model:
     """The prior of the cost model, before any launch was measured."""
     nominal_streams: int = 64
     """The streams at which the fixed-size policies count the engine as full, when they choose the initial chunk."""
+    answering: Answering | None = None
+    """For a model that answers a conversation: the Thinker in front of the stages."""
 
     def __post_init__(self) -> None:
         names = [spec.name for spec in self.specs]

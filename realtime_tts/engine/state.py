@@ -109,6 +109,23 @@ class Stream:
 
 
 @dataclass(slots=True)
+class TokenIntervals:
+    """How fast the tokens of an answer arrive."""
+
+    last_s: float | None = None
+    """When the last one did."""
+    interval_s: float | None = None
+    """Between the last two; None before the second one."""
+
+    def observe(self, tokens: int, at_s: float) -> None:
+        if not tokens:
+            return
+        if self.last_s is not None:
+            self.interval_s = (at_s - self.last_s) / tokens
+        self.last_s = at_s
+
+
+@dataclass(slots=True)
 class RequestState:
     request: SynthesisRequest
     sequence: int
@@ -129,7 +146,13 @@ class RequestState:
     samples_repeated: int = 0
     """Made again after a loss, and not sent again."""
     words_repeated: int = 0
+    joint_step: float = 0.0
+    """By how much the last of the repeated samples differs from the one that the listener has."""
+    frames_reported: int = 0
+    code_bytes_reported: int = 0
+    """What `CodesReady` had, or the engine before this one."""
     truncated: bool = False
+    token_intervals: TokenIntervals = field(default_factory=TokenIntervals)
     ended: FinishReason | None = None
 
     @property
@@ -151,6 +174,11 @@ class RequestState:
         return self.source.output.count - self.decoder.consumed
 
     @property
+    def text_starved(self) -> bool:
+        """Whether nothing can be made before more of its text arrives."""
+        return self.stages[0].starved
+
+    @property
     def in_flight(self) -> bool:
         return any(stage.in_flight for stage in self.stages)
 
@@ -160,6 +188,11 @@ class RequestState:
         if self.decoder.consumed < self.source.output.count:
             return False
         return all(stage.finished for stage in self.stages[:-1])
+
+    def samples_to_repeat(self) -> int:
+        """What the listener has, and must be made once more before it gets anything new."""
+        resume = self.request.resume
+        return 0 if resume is None else resume.samples_received - self.samples_repeated
 
     @property
     def samples_unsent(self) -> int:

@@ -1,6 +1,6 @@
 """Engines by name: which engine a request uses, and the status of all of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from realtime_tts.engine.api import EngineHandle, EngineStatus
@@ -12,35 +12,29 @@ SCHEDULER_MARK = "@"
 """One model under two schedulers is two engines: `kokoro` and `kokoro@policy_c`."""
 
 
-class Engines(Mapping[str, EngineHandle]):
-    """The engines of one server.  The first is the default."""
+class Engines(dict[str, EngineHandle]):
+    """The engines of one server, by name.  The first is the default.
+
+    A dict, and not a `Mapping` around one: each packet of audio looks its engine up.
+    """
 
     def __init__(self, engines: Mapping[str, EngineHandle], default_scheduler: str = EngineConfig().scheduler) -> None:
         """`default_scheduler` is that of the engines whose name has no scheduler."""
         if not engines:
             raise ValueError("a server needs at least one engine")
-        self._engines = dict(engines)
+        super().__init__(engines)
         self.infos = {name: engine.info for name, engine in engines.items()}
         self._default_scheduler = default_scheduler
-        self.default_name = next(iter(self._engines))
-
-    def __getitem__(self, name: str) -> EngineHandle:
-        return self._engines[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._engines)
-
-    def __len__(self) -> int:
-        return len(self._engines)
+        self.default_name = next(iter(self))
 
     @property
     def default(self) -> EngineHandle:
-        return self._engines[self.default_name]
+        return self[self.default_name]
 
     def with_default(self, name: str) -> "Engines":
         if name == self.default_name:
             return self
-        return Engines({name: self[name], **self._engines}, self._default_scheduler)
+        return Engines({name: self[name], **self}, self._default_scheduler)
 
     def scheduler_of(self, name: str) -> str:
         return name.partition(SCHEDULER_MARK)[2] or self._default_scheduler
@@ -55,7 +49,7 @@ class Engines(Mapping[str, EngineHandle]):
         Raises `ModelNotFound` or `UnknownScheduler`.
         """
         model = query.get("model", self.default_name)
-        if model not in self._engines:
+        if model not in self:
             raise ModelNotFound(f"there is no {_quoted(model)}; the models are {', '.join(self)}", param="model")
         scheduler = query.get("scheduler")
         if scheduler is None:
@@ -82,7 +76,7 @@ class Engines(Mapping[str, EngineHandle]):
 
     def release(self) -> None:
         """Forgets the engines, when their server has stopped: what still refers to the server keeps no model alive."""
-        self._engines.clear()
+        self.clear()
 
     def _same_model(self, name: str) -> list[str]:
         model = name.partition(SCHEDULER_MARK)[0]

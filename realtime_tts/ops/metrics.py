@@ -11,6 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from realtime_tts.clock import Clock
 from realtime_tts.engine.api import EngineStatus, FinishReason
 from realtime_tts.engine.executor import Launch
+from realtime_tts.engine.thinking.text_lead import CAUSES, Underrun
 from realtime_tts.session.events import Cancelled, SentenceDone, SessionEvent, UtteranceDone
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -77,6 +78,16 @@ class EngineMetrics:
     def on_idle(self) -> None:
         for _batch_size, _step, queue in self._stages.values():
             queue.set(0)
+
+
+class AnswerMetrics:
+    """The `AnswerObserver` of one engine."""
+
+    def __init__(self, name: str, underrun: Counter) -> None:
+        self._underrun = {cause: underrun.labels(name, cause) for cause in CAUSES}
+
+    def on_underrun(self, underrun: Underrun) -> None:
+        self._underrun[underrun.cause].inc(underrun.seconds)
 
 
 class ReplicaCollector:
@@ -183,6 +194,12 @@ class Metrics:
             "stage",
         )
 
+        self._answer_underrun = self._counter(
+            "answer_underrun_seconds",
+            "Time for which listeners waited in the middle of an answer, by the engine that was late.",
+            "engine",
+            "cause",
+        )
         self._redone = self._counter(
             "sentences_redone_total",
             "Sentences that moved from a lost replica, by what became of them.",
@@ -231,6 +248,9 @@ class Metrics:
 
     def engine_observer(self, name: str) -> EngineMetrics:
         return EngineMetrics(name, self._batch_size, self._step, self._queue_depth)
+
+    def answer_observer(self, name: str) -> AnswerMetrics:
+        return AnswerMetrics(name, self._answer_underrun)
 
     def rejected(self, reason: str) -> None:
         """`reason` is the code of an error."""

@@ -17,6 +17,8 @@ from realtime_tts.frontends.engines import Engines
 from realtime_tts.frontends.native.messages import STREAM_PATH
 from realtime_tts.frontends.native.websocket import CLOSE_TIMEOUT_S, NativeFrontEnd, WebSocket
 from realtime_tts.frontends.openai.api import HttpApi, HttpLimits
+from realtime_tts.frontends.openai.chat import ChatApi
+from realtime_tts.frontends.openai.chat_request import FetchesUrl
 from realtime_tts.server import api_docs
 from realtime_tts.server.access import CALLER, METRICS_PATH, AccessRules, request_id
 from realtime_tts.server.connection_limits import ConnectionGuard, ConnectionLimits, listen
@@ -66,6 +68,8 @@ class ServerOptions:
     access: AccessRules = field(default_factory=AccessRules)
     observer: SessionObserver = field(default_factory=NoObserver)
     fetch_reference: FetchesReference = no_references
+    fetch_media: FetchesUrl | None = None
+    """Fetches audio and images of a conversation by URL; None refuses URLs."""
     http: HttpLimits = field(default_factory=HttpLimits)
     voices: VoiceStore | None = None
     """Where uploaded voices are kept."""
@@ -107,6 +111,7 @@ class Server:
             self._options.http,
             store=self._options.voices,
         )
+        self.chat = ChatApi(self.engines, self.sessions.open, clock, fetch_url=self._options.fetch_media)
         self.app = self._application(clock)
 
     def _application(self, clock: Clock) -> web.Application:
@@ -133,6 +138,7 @@ class Server:
                 web.get("/readyz", self._readyz),
                 web.get("/v1/demo", self._demo),
                 *self._http.routes(),
+                *self.chat.routes(),
                 *api_docs.routes(),
             ]
         )

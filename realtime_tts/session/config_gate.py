@@ -10,6 +10,8 @@ from realtime_tts.errors import ConfigNotAccepted, ConfigTimeout, RealtimeTTSErr
 
 
 class ConfigGate:
+    __slots__ = ("_has_accepted", "_rejection", "_timeout_s", "deadline_s")
+
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._has_accepted = False

@@ -112,6 +112,8 @@ class Context:
 class Contexts:
     """The contexts of one session, and their playback queues."""
 
+    __slots__ = ("_contexts", "_count", "_limits", "_session_id", "queues", "shared")
+
     def __init__(self, session_id: str, limits: SessionLimits, now_s: float) -> None:
         self._session_id = session_id
         self._limits = limits

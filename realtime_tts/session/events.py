@@ -5,11 +5,13 @@ by its utterance's index, which is unique in its session, and its own index in t
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+from msgspec import Struct
 
 from realtime_tts.audio.format import AudioFormat
 from realtime_tts.audio.playout import ContinuityReport
-from realtime_tts.engine.api import FinishReason, Samples, SynthesisMetrics
+from realtime_tts.engine.api import FinishReason, Samples, SynthesisMetrics, TextEnd
 from realtime_tts.errors import RealtimeTTSError
 from realtime_tts.session.limits import SessionLimits
 from realtime_tts.session.settings import SessionSettings
@@ -34,6 +36,10 @@ class ConfigApplied:
     task_type: str | None
     ignored: tuple[str, ...]
     """Fields that have no effect with this model."""
+    answers: bool = False
+    """Whether the model answers."""
+    input_rate_hz: int | None = None
+    """The sample rate of audio that it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +62,10 @@ class SentenceStarted:
     """Word times are sent in the messages of the audio."""
 
 
-class AudioChunk(NamedTuple):
+class AudioChunk(Struct, frozen=True, gc=False):
     """The next samples of a sentence, float32 (n,) in [-1, 1]; `offset_samples` precede them.
 
-    A tuple, since there are many: a frozen dataclass takes three times as long to create.
+    A Struct, since there are many: it is created in C.
     """
 
     utterance_index: int
@@ -125,6 +131,44 @@ class SentenceDone:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnCommitted:
+    """A turn is complete, and is answered."""
+
+    utterance_index: int
+    audio_s: float
+    """Received audio."""
+    context_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseStarted:
+    """The model answers: its first text follows."""
+
+    utterance_index: int
+    response_id: str
+    context_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseText:
+    """The next text of an answer; its audio comes later."""
+
+    utterance_index: int
+    delta: str
+    context_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseTextDone:
+    """The text of an answer is complete; its audio may continue."""
+
+    utterance_index: int
+    text: str
+    reason: TextEnd
+    context_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class TextCommitted:
     """The answer to a `Commit`, at once."""
 
@@ -164,6 +208,10 @@ class UtteranceDone:
     ttfa_s: float | None
     continuity_ok: bool | None
     continuity_threshold_s: float
+    input_tokens: int | None = None
+    """Of the conversation that was answered."""
+    output_tokens: int | None = None
+    """Of the text of the answer."""
     outcomes: tuple[FinishReason, ...] = ()
     """How each of its sentences ended, in order."""
 
@@ -233,10 +281,13 @@ class Closed:
 
 
 SentenceEvent: TypeAlias = SentenceStarted | AudioChunk | AudioEnd | Words | SentenceFailed | SentenceDone
+AnswerEvent: TypeAlias = TurnCommitted | ResponseStarted | ResponseText | ResponseTextDone
+"""Only from models that answer."""
 SessionEvent: TypeAlias = (
     SessionOpened
     | ConfigApplied
     | SentenceEvent
+    | AnswerEvent
     | TextCommitted
     | SegmentDone
     | UtteranceDone

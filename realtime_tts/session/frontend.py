@@ -1,14 +1,16 @@
 """The interface of a front end: one wire protocol on one connection."""
 
 from collections.abc import Coroutine, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+from msgspec import Struct
 
 from realtime_tts.session.events import SessionEvent
 from realtime_tts.session.inputs import SessionInput
 
 
-class Frame(NamedTuple):
-    """One message on the wire."""
+class Frame(Struct, frozen=True, gc=False):
+    """One message on the wire.  A Struct, since there are many: it is created in C."""
 
     data: bytes
     is_binary: bool = False

@@ -5,6 +5,8 @@ from typing import TypeAlias, TypeVar
 
 from msgspec import UNSET, UnsetType
 
+from realtime_tts.engine.api import ImagePart, TextSampling, Turn
+
 T = TypeVar("T")
 Change: TypeAlias = T | UnsetType | None
 """A field of `Configure`: UNSET keeps the value in force, None restores the default."""
@@ -45,6 +47,10 @@ class Configure:
     frame_header: Change[bool] = UNSET
     continuity_threshold_s: Change[float] = UNSET
     on_new_context: Change[str] = UNSET
+    modalities: Change[tuple[str, ...]] = UNSET
+    """Of answers: text, audio or both."""
+    input_rate_hz: Change[int] = UNSET
+    """The sample rate of `Audio`."""
     live: Change[bool] = UNSET
     """Chosen by the front end, not by the client.  False if nobody listens before the whole response: its requests may
     be queued for longer, behind those of live listeners."""
@@ -58,6 +64,31 @@ CONFIG_FIELDS = frozenset(field.name for field in fields(Configure)) - {"unknown
 @dataclass(frozen=True, slots=True)
 class Text:
     text: str
+    context_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Audio:
+    """Audio of a turn that is answered: 16-bit PCM, mono, at the configured rate."""
+
+    pcm: bytes
+    context_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image of a turn that is answered."""
+
+    image: ImagePart
+    context_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A whole conversation, whose last turn is answered at once."""
+
+    turns: tuple[Turn, ...]
+    sampling: TextSampling
     context_id: str | None = None
 
 
@@ -110,5 +141,9 @@ class Close:
     """Finish the text received so far, then close."""
 
 
-SessionInput: TypeAlias = Configure | Text | Flush | Commit | Done | Cancel | PlaybackReport | KeepAlive | Close
-ContextInput: TypeAlias = Text | Flush | Commit | Done | Cancel | PlaybackReport
+AnswerInput: TypeAlias = Audio | Image | Conversation
+"""Only for models that answer."""
+SessionInput: TypeAlias = (
+    Configure | Text | AnswerInput | Flush | Commit | Done | Cancel | PlaybackReport | KeepAlive | Close
+)
+ContextInput: TypeAlias = Text | AnswerInput | Flush | Commit | Done | Cancel | PlaybackReport

@@ -8,6 +8,8 @@ WARNING_S = 30.0
 
 
 class Lifetime:
+    __slots__ = ("_active_s", "_expires_s", "_limits", "_warned", "opened")
+
     def __init__(self, limits: SessionLimits, now_s: float) -> None:
         self._limits = limits
         self._expires_s = now_s + limits.session_s
@@ -24,7 +26,8 @@ class Lifetime:
     def touch(self, now_s: float) -> None:
         """A message was received or sent."""
         self._active_s = now_s
-        self._warned.discard("idle")
+        if self._warned:
+            self._warned.discard("idle")
 
     def is_over(self, now_s: float) -> bool:
         return now_s >= min(self._expires_s, self._active_s + self._limits.idle_s)

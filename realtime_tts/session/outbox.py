@@ -9,6 +9,9 @@ from realtime_tts.session.events import (
     AudioEnd,
     Cancelled,
     ConfigApplied,
+    ResponseStarted,
+    ResponseText,
+    ResponseTextDone,
     SegmentDone,
     SentenceDone,
     SentenceFailed,
@@ -54,6 +57,8 @@ WORD_BYTES = 512
 
 
 class Outbox:
+    __slots__ = ("_sending", "_waiting", "waiting_bytes")
+
     def __init__(self) -> None:
         self._waiting: list[Outgoing] = []
         """A list: it is short, and an empty deque takes 700 bytes for each session."""
@@ -143,6 +148,8 @@ def _utterance_index(outgoing: Outgoing) -> int | None:
         case AudioChunk() | AudioEnd() | Words() | SentenceFailed() | SentenceStarted():
             return outgoing.utterance_index
         case SegmentDone() | UtteranceDone():
+            return outgoing.utterance_index
+        case ResponseStarted() | ResponseText() | ResponseTextDone():
             return outgoing.utterance_index
         case StartOf(sentence=sentence) | DoneOf(sentence=sentence):
             return sentence.utterance.index

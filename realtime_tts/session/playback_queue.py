@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from realtime_tts.audio.playout import PlayoutClock
-from realtime_tts.engine.api import AudioSent, Cancel, EngineCommand, FinishReason, PlayoutEnd, RequestFinished, Submit
+from realtime_tts.engine.api import AudioSent, Cancel, EngineCommand, FinishReason, PlayoutEnd, RequestFinished
 from realtime_tts.session.outbox import DoneOf, EndOf, Outbox, StartOf
 from realtime_tts.session.sentence import SentenceState
 
@@ -17,6 +17,11 @@ MAX_CORRECTION_S = 0.25
 
 class PlaybackQueue:
     """A session has one; with frame headers each context has its own, and these are played side by side."""
+
+    __slots__ = (
+        *("_last_sent_s", "_playout", "_sentences_ahead", "_submitted", "_unsent"),
+        *("stream_id", "utterances", "waiting_chars"),
+    )
 
     def __init__(self, stream_id: str, sentences_ahead: int, now_s: float) -> None:
         self.stream_id = stream_id
@@ -54,7 +59,7 @@ class PlaybackQueue:
                 self.waiting_chars -= _waiting_chars(state)
                 self._submitted[state.request.request_id] = state
                 self._unsent[state] = None
-                yield Submit(state.request)
+                yield state.submission()
             if not utterance.complete:
                 return  # later utterances must not occupy the slots that more text of this one needs
 
@@ -69,6 +74,8 @@ class PlaybackQueue:
     def finish(self, state: SentenceState, event: RequestFinished) -> None:
         del self._submitted[event.request_id]
         state.finished = event
+        if not state.is_spoken:
+            self._unsent.pop(state, None)  # nothing of it is sent
 
     def is_first(self, state: SentenceState) -> bool:
         """Whether its utterance is next in playback order and nothing of it has been sent.
@@ -86,7 +93,8 @@ class PlaybackQueue:
         while self.utterances:
             utterance = self.utterances[0]
             while (state := utterance.current) is not None:
-                if not state.started and (state.held or state.finished is not None):
+                state.pass_on_text(outbox)
+                if not state.started and state.is_spoken and (state.held or state.finished is not None):
                     outbox.add(StartOf(state))
                     state.start(outbox, labelled=utterance.settings.frame_header or has_several())
                 state.pass_on(outbox)
@@ -94,7 +102,8 @@ class PlaybackQueue:
                     return
                 utterance.passed_on += 1
                 state.end(outbox)
-                outbox.add(DoneOf(state))
+                if state.is_spoken:
+                    outbox.add(DoneOf(state))
                 outbox.extend(utterance.segments_done())
             outbox.extend(utterance.segments_done())  # of a commit without sentences
             if not utterance.complete:
@@ -111,9 +120,8 @@ class PlaybackQueue:
         if state.due_from_s is None:
             state.due_from_s = max(state.speakable_at_s, self._last_sent_s)
         samples = state.on_audio_sent(audio_s, now_s, self._playout.end_s)
-        self._playout.advance(now_s, audio_s)
         self._last_sent_s = now_s
-        return AudioSent(state.request.request_id, samples, self._playout.lead_s(now_s))
+        return AudioSent(state.request.request_id, samples, self._playout.advance(now_s, audio_s) - now_s)
 
     def on_sentence_sent(self, state: SentenceState, now_s: float) -> Iterator[EngineCommand]:
         """A sentence was completely sent: another one may be submitted."""

@@ -9,12 +9,16 @@ from realtime_tts.errors import (
     UnexpectedMessage,
 )
 from realtime_tts.session.inputs import (
+    AnswerInput,
+    Audio,
     Cancel,
     Close,
     Commit,
     Configure,
+    Conversation,
     Done,
     Flush,
+    Image,
     KeepAlive,
     PlaybackReport,
     SessionInput,
@@ -35,10 +39,10 @@ class State(StrEnum):
 
 
 _ALWAYS: tuple[type[SessionInput], ...] = (Cancel, PlaybackReport, KeepAlive)
-_WHILE_OPEN: tuple[type[SessionInput], ...] = (Configure, Text, Flush, Commit, Done)
+_WHILE_OPEN: tuple[type[SessionInput], ...] = (Configure, Text, Audio, Image, Conversation, Flush, Commit, Done)
 
 RECEIVE: dict[tuple[State, type[SessionInput]], State] = {
-    # Text, Flush, Commit and Done only if the model has a default voice, see `Protocol`.
+    # All but Configure only if the model has a default voice, see `Protocol`.
     **{(State.NEW, each): State.OPEN for each in _WHILE_OPEN},
     **{(State.OPEN, each): State.OPEN for each in _WHILE_OPEN},
     **{(State.DRAINING, each): State.DRAINING for each in _WHILE_OPEN},
@@ -50,6 +54,8 @@ RECEIVE: dict[tuple[State, type[SessionInput]], State] = {
 class Protocol:
     """The state of one session, changed by its inputs."""
 
+    __slots__ = ("_has_default_voice", "_invalid_in_a_row", "_limits", "state")
+
     def __init__(self, limits: SessionLimits, *, has_default_voice: bool) -> None:
         self.state = State.NEW
         self._limits = limits
@@ -58,7 +64,8 @@ class Protocol:
 
     def receive(self, item: SessionInput) -> None:
         """Raises a `RealtimeTTSError` for an input that is not allowed; its `close_code`, if any, ends the session."""
-        if self.state is State.NEW and isinstance(item, Text | Flush | Commit | Done) and not self._has_default_voice:
+        needs_voice = isinstance(item, Text | AnswerInput | Flush | Commit | Done)
+        if self.state is State.NEW and needs_voice and not self._has_default_voice:
             raise self.rejected(ConfigRequired("the first message must be `session.config`: there is no default voice"))
         if (self.state, type(item)) not in RECEIVE:
             words = f"`{type(item).__name__}` is not allowed while the session is {self.state}"

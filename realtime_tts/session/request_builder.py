@@ -34,6 +34,24 @@ class RequestBuilder:
         self._requests = 0
 
     @property
+    def sample_rate_hz(self) -> int:
+        return self._info.sample_rate_hz
+
+    @property
+    def input_rate_hz(self) -> int | None:
+        """The sample rate of audio that the model reads; None if it reads none."""
+        return self._info.input_rate_hz
+
+    @property
+    def input_modalities(self) -> frozenset[str]:
+        return self._info.input_modalities
+
+    def next_id(self) -> str:
+        """The id of a new request."""
+        self._requests += 1
+        return f"{self._session_id}/{self._requests - 1}"
+
+    @property
     def reads_ahead(self) -> bool:
         """Whether the model starts a sentence before it has all of its text."""
         return self._info.reads_ahead
@@ -54,7 +72,7 @@ class RequestBuilder:
             respelled, spoken_chars = AlignedText.of(sentence.text), len(sentence.text)
         has_speed = "speed" in self._info.fields
         request = SynthesisRequest(
-            request_id=f"{self._session_id}/{self._requests}",
+            request_id=self.next_id(),
             stream_id=utterance.queue.stream_id,
             text=_LINE_BREAK.sub(" ", respelled.text),  # only split_granularity "none" leaves line breaks inside
             text_complete=is_complete,
@@ -71,7 +89,6 @@ class RequestBuilder:
             reference=settings.reference,
             speaker_embedding=settings.speaker_embedding,
         )
-        self._requests += 1
         error = self._charge(spoken_chars - len(sentence.text))
         finished = None
         if error is not None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from realtime_tts.clock import Clock
-from realtime_tts.engine.api import EngineEvent, EngineHandle, Reference, Submit
+from realtime_tts.engine.api import EngineEvent, EngineHandle, Reference, Submit, SubmitAnswer
 from realtime_tts.errors import InternalError, InvalidConfig, RealtimeTTSError, SlowClient
 from realtime_tts.session.eager import Rest, run_until_it_waits
 from realtime_tts.session.events import AudioChunk, Closed, SessionEvent
@@ -34,6 +34,12 @@ async def no_references(_ref_audio: str) -> Reference:
 
 class SessionRunner:
     """Serves one client until either side ends the session.  Every exit path frees its requests at the engine."""
+
+    __slots__ = (
+        *("_clock", "_context", "_engines", "_fetch_reference", "_fetching", "_front_end", "_giving_up"),
+        *("_is_lost", "_is_writing", "_limits", "_observer", "_outgoing", "_reading", "_reads_until_s", "_rest"),
+        *("_session", "_stopped_reading", "_watch_timer", "_watched_until_s", "_writing_since_s"),
+    )
 
     def __init__(
         self,
@@ -196,8 +202,6 @@ class SessionRunner:
                     self._outgoing.set()
                     return
                 self._on_frame_sent(event, frame, now_s if sending is None else self._clock.now_s())
-                if not session.wants(event):
-                    break
 
     async def _finish(self, rest: Rest, event: SessionEvent, frame: Frame, frames: Iterator[Frame]) -> None:
         """The rest of a write that `_write_at_once` began."""
@@ -253,7 +257,7 @@ class SessionRunner:
                 self._fetching = asyncio.create_task(self._fetch(command.ref_audio))
             else:
                 engine = self._engines[self._session.model]
-                engine.send(command, self._on_engine if isinstance(command, Submit) else None)
+                engine.send(command, self._on_engine if isinstance(command, Submit | SubmitAnswer) else None)
         if waiting := self._session.waiting:
             limits = self._limits
             if waiting > limits.max_queued_messages or self._session.waiting_bytes > limits.max_queued_bytes:
@@ -271,7 +275,8 @@ class SessionRunner:
             now_s = self._clock.now_s()
             commands = self._session.on_engine(event, now_s)
             self._write_at_once(now_s)
-            self._execute(commands)
+            if commands or self._session.waiting:
+                self._execute(commands)
         except ConnectionError:
             self._is_lost = True
             self._outgoing.set()

@@ -7,7 +7,18 @@ import numpy as np
 
 from realtime_tts.audio.playout import PlayoutLedger
 from realtime_tts.audio.time_stretch import StreamingStretcher
-from realtime_tts.engine.api import FinishReason, RequestFinished, Samples, SynthesisRequest, Word
+from realtime_tts.engine.api import (
+    AnswerRequest,
+    FinishReason,
+    RequestFinished,
+    Samples,
+    Submit,
+    SubmitAnswer,
+    SynthesisRequest,
+    TextFinished,
+    TextReady,
+    Word,
+)
 from realtime_tts.session.events import (
     AudioChunk,
     AudioEnd,
@@ -46,7 +57,7 @@ class SentenceState:
     """From the sentence to the text as received."""
     respelled: AlignedText
     utterance: "Utterance"
-    request: SynthesisRequest
+    request: SynthesisRequest | AnswerRequest
     sample_rate_hz: int
     tempo: float
     text_complete_at_s: float
@@ -86,6 +97,17 @@ class SentenceState:
     def key(self) -> tuple[int, int]:
         return self.utterance.index, self.index
 
+    @property
+    def is_spoken(self) -> bool:
+        """Whether it has audio; an answer may have text alone."""
+        return isinstance(self.request, SynthesisRequest) or self.request.voice is not None
+
+    def submission(self) -> Submit | SubmitAnswer:
+        return Submit(self.request) if isinstance(self.request, SynthesisRequest) else SubmitAnswer(self.request)
+
+    def on_text(self, event: TextReady | TextFinished) -> None:
+        """Text that the model has written: only answers pass it on."""
+
     # -- Passing on ----------------------------------------------------------------------------------------------------
 
     def start(self, outbox: Outbox, *, labelled: bool) -> None:
@@ -94,6 +116,9 @@ class SentenceState:
         self.labelled = labelled
         if self.wants_words and not self.has_word_times:
             outbox.add(self._words("unsupported"))
+
+    def pass_on_text(self, outbox: Outbox) -> None:
+        """Moves the text of an answer to the outbox: before its audio, which may begin later."""
 
     def pass_on(self, outbox: Outbox) -> None:
         """Moves held audio and word times to the outbox, in order."""
@@ -104,8 +129,12 @@ class SentenceState:
             if isinstance(each, tuple):
                 outbox.add(self._words("ok", tuple(self._spoken(word) for word in each)))
             else:
-                self.samples_made += len(each)
-                self._pass_on_audio(each if self.tempo == 1.0 else self._stretched(each), outbox)
+                self.pass_on_audio(each, outbox)
+
+    def pass_on_audio(self, samples: Samples, outbox: Outbox) -> None:
+        """To be called by others only if nothing is held, and the sentence has started."""
+        self.samples_made += len(samples)
+        self._add_audio(samples if self.tempo == 1.0 else self._stretched(samples), outbox)
 
     def end(self, outbox: Outbox) -> None:
         """Adds the rest of the audio, and the error if there is one, to the outbox."""
@@ -114,9 +143,10 @@ class SentenceState:
         if self.wants_words and self.has_word_times and not self.words and error is None:
             outbox.add(self._words("failed"))
         if self._stretcher is not None:
-            self._pass_on_audio(self._stretcher.flush(), outbox)
+            self._add_audio(self._stretcher.flush(), outbox)
             self._stretcher = None
-        outbox.add(AudioEnd(*self.key, failed=self.finished.reason is FinishReason.ERROR))
+        if self.is_spoken:
+            outbox.add(AudioEnd(*self.key, failed=self.finished.reason is FinishReason.ERROR))
         if error is not None:
             outbox.add(SentenceFailed(*self.key, self.utterance.context_id, error))
 
@@ -125,7 +155,7 @@ class SentenceState:
             self._stretcher = StreamingStretcher(self.sample_rate_hz, self.tempo)
         return self._stretcher.push(samples)
 
-    def _pass_on_audio(self, samples: Samples, outbox: Outbox) -> None:
+    def _add_audio(self, samples: Samples, outbox: Outbox) -> None:
         if not len(samples):
             return
         if not self.samples_out:
@@ -198,22 +228,20 @@ class SentenceState:
         """
         self.audio_sent_s += audio_s
         utterance = self.utterance
-        self._record(self.ledger, audio_s, now_s, playout_end_s)
-        self._record(utterance.ledger, audio_s, now_s, playout_end_s)
+        for ledger in (self.ledger, utterance.ledger):
+            # A listener that ran out before this sentence's text was complete waits for the text, not for the server.
+            end_s = ledger.playout_end_s
+            starved = end_s is not None and self.text_complete_at_s > end_s
+            ledger.record(arrived_at_s=now_s, duration_s=audio_s, text_starved=starved, playing_until_s=playout_end_s)
         if utterance.ttfa_s is None:
             utterance.on_audible(self.leading_silence_s)
-        self._extend_playback(max(now_s, playout_end_s or now_s), audio_s)
+        self._extend_playback(now_s if playout_end_s is None else max(now_s, playout_end_s), audio_s)
         spoken_s = max(0.0, self.audio_sent_s - self.pause_s)
         return self._report(min(round(spoken_s * self.sample_rate_hz * self.tempo), self.samples_made))
 
     def on_done_sent(self) -> int:
         """No more of it will be sent.  Returns the samples not yet reported to the engine as sent."""
         return self._report(self.samples_made)
-
-    def _record(self, ledger: PlayoutLedger, audio_s: float, now_s: float, playout_end_s: float | None) -> None:
-        # A listener that ran out before this sentence's text was complete waits for the text, not for the server.
-        starved = ledger.playout_end_s is not None and self.text_complete_at_s > ledger.playout_end_s
-        ledger.record(arrived_at_s=now_s, duration_s=audio_s, text_starved=starved, playing_until_s=playout_end_s)
 
     def _report(self, upto: int) -> int:
         more = max(0, upto - self.samples_reported)

@@ -20,6 +20,9 @@ from realtime_tts.engine.api import (
     ModelInfo,
     Reference,
     RequestFinished,
+    TextFinished,
+    TextPart,
+    TextReady,
     WordsReady,
 )
 from realtime_tts.errors import (
@@ -29,8 +32,10 @@ from realtime_tts.errors import (
     SessionExpired,
     TextTooLong,
     TooMuchUnspoken,
+    UnexpectedMessage,
     UnreadableConfig,
 )
+from realtime_tts.session.answer_turn import AnswerTurn
 from realtime_tts.session.config_gate import ConfigGate
 from realtime_tts.session.context import Context, Contexts
 from realtime_tts.session.events import (
@@ -46,13 +51,17 @@ from realtime_tts.session.events import (
     Warned,
 )
 from realtime_tts.session.inputs import (
+    AnswerInput,
+    Audio,
     Cancel,
     Close,
     Commit,
     Configure,
     ContextInput,
+    Conversation,
     Done,
     Flush,
+    Image,
     KeepAlive,
     PlaybackReport,
     SessionInput,
@@ -68,6 +77,9 @@ from realtime_tts.session.settings import VOICE_SCHEME, SessionSettings, apply_c
 from realtime_tts.session.utterance import Utterance
 from realtime_tts.text.cleaner import TextCleaner
 from realtime_tts.text.splitter import SentenceSplitter
+
+_AUDIO = (AudioChunk, AudioEnd)
+"""As a tuple: an expression with `|` makes a type each time."""
 
 MAX_HELD_INPUTS = 1000
 """Inputs that may wait while a `ref_audio` is fetched."""
@@ -86,6 +98,12 @@ Command: TypeAlias = EngineCommand | FetchReference
 
 
 class Session:
+    __slots__ = (
+        *("_builder", "_contexts", "_draining", "_expires_at_unix_s", "_fetching", "_gate", "_held", "_info"),
+        *("_lifetime", "_limits", "_models", "_outbox", "_protocol", "_quota", "_regular_close", "_settings"),
+        *("_utterance_count", "model", "session_id"),
+    )
+
     def __init__(
         self,
         session_id: str,
@@ -177,6 +195,9 @@ class Session:
         if self.closed:
             return []
         self._lifetime.touch(now_s)
+        if isinstance(item, AnswerInput) and not self._info.answers:
+            words = f"{self.model} answers no conversations, so it accepts neither audio nor images nor binary frames"
+            return self.fail(self._protocol.rejected(UnexpectedMessage(words)))
         try:
             self._protocol.receive(item)
         except RealtimeTTSError as error:
@@ -210,6 +231,8 @@ class Session:
         match item:
             case Text(text=text, context_id=context_id):
                 yield from self._on_text(self._contexts.find_or_make(context_id, now_s), text, now_s)
+            case Audio() | Image() | Conversation():
+                yield from self._on_answer_input(item, now_s)
             case Configure():
                 yield from self._on_configure(item)
             case Flush(context_id=context_id):
@@ -254,7 +277,11 @@ class Session:
         self._settings, ignored = apply_config(self._settings, config, self._info, reference)
         self._gate.accept()
         self._open()
-        self._outbox.add(ConfigApplied(self._settings, self.model, self._info.task_type, ignored))
+        self._outbox.add(self._config_applied(ignored))
+
+    def _config_applied(self, ignored: tuple[str, ...]) -> ConfigApplied:
+        info = self._info
+        return ConfigApplied(self._settings, self.model, info.task_type, ignored, info.answers, info.input_rate_hz)
 
     def _reject_config(self, error: RealtimeTTSError, now_s: float) -> list[Command]:
         """Nothing of a config was applied."""
@@ -316,6 +343,23 @@ class Session:
         utterance = yield from self._open_utterance(context, now_s)
         context.buffered_s = now_s
         yield from self._queue_warnings(utterance.push(text, now_s))
+
+    def _on_answer_input(self, item: AnswerInput, now_s: float) -> Iterator[Command]:
+        context = self._contexts.find_or_make(item.context_id, now_s)
+        if context.writing is None:
+            self._check_may_begin()
+        if isinstance(item, Conversation) and self._quota is not None:
+            self._quota.charge(_characters(item))
+        turn = yield from self._open_utterance(context, now_s)
+        assert isinstance(turn, AnswerTurn), "a model that answers has turns"
+        match item:
+            case Audio(pcm=pcm):
+                turn.push_audio(pcm)
+            case Image(image=image):
+                turn.push_image(image)
+            case Conversation(turns=turns, sampling=sampling):
+                context.writing = None
+                yield from self._queue_warnings(turn.answer(turns, sampling, now_s))
 
     @property
     def has_backlog(self) -> bool:
@@ -381,6 +425,8 @@ class Session:
         utterance = context.writing
         assert utterance is not None, "only an open utterance can be finished"
         context.writing = context.buffered_s = None
+        if isinstance(utterance, AnswerTurn):
+            self._outbox.add(utterance.committed_event())
         yield from self._queue_warnings(utterance.finish(now_s))
 
     def _open_utterance(self, context: Context, now_s: float) -> Generator[Command, None, Utterance]:
@@ -400,7 +446,8 @@ class Session:
                         yield from self._on_cancel(other.context_id, None, now_s)
             yield from self._contexts.open(context, own_queue=settings.frame_header, now_s=now_s)
         context.forget_played(now_s)
-        context.writing = Utterance(
+        kind = AnswerTurn if self._info.answers else Utterance
+        context.writing = kind(
             index=self._utterance_count,
             context_id=context.context_id,
             context_number=context.number,
@@ -454,26 +501,33 @@ class Session:
 
     def on_engine(self, event: EngineEvent, now_s: float) -> list[Command]:
         """One event of a request of this session."""
-        if self.closed:
-            return []  # the session ended while the engine was still at work
         for queue in self._contexts.queues.values():
             if (state := queue.submitted(event.request_id)) is not None:
                 break
         else:
-            return []  # of a cancelled request
+            return []  # of a cancelled request, or the session has ended
         if isinstance(event, AudioReady):
+            if state.started:  # it is next in playback order, and nothing is held
+                self._lifetime.touch(now_s)
+                state.pass_on_audio(event.samples, self._outbox)
+                return []
             state.held.append(event.samples)
         elif isinstance(event, WordsReady):
             state.words.extend(event.words)
             if state.wants_words:
                 state.held.append(event.words)
+        elif isinstance(event, TextReady | TextFinished):
+            state.on_text(event)
         elif isinstance(event, RequestFinished):
             queue.finish(state, event)
             error = event.error
             if error is not None and error.close_code is not None and queue.is_first(state) and self._is_alone(state):
                 return self.fail(error)
         self._lifetime.touch(now_s)
-        return self._progress()
+        commands = self._progress()
+        if state.finished is not None and not state.is_spoken:
+            commands.extend(queue.submit_next())  # nothing of it is sent, which would submit the next one
+        return commands
 
     def _is_alone(self, state: SentenceState) -> bool:
         """Whether no other context has anything to speak."""
@@ -494,14 +548,14 @@ class Session:
 
     def wants(self, event: SessionEvent) -> bool:
         """Whether the remaining frames of an event are to be sent: not after a cancel."""
-        if not isinstance(event, AudioChunk | AudioEnd):
+        if not isinstance(event, _AUDIO):
             return True
         state = self._outbox.sentence_of(event)
         return state is not None and not state.utterance.cancelled
 
     def on_audio_sent(self, event: SessionEvent, audio_s: float, now_s: float) -> AudioSent | None:
         """A frame of `event`, which holds `audio_s` seconds of audio, went to the socket at `now_s`."""
-        assert isinstance(event, AudioChunk | AudioEnd), f"{type(event).__name__} has no audio"
+        assert isinstance(event, _AUDIO), f"{type(event).__name__} has no audio"
         self._lifetime.touch(now_s)
         state = self._outbox.sentence_of(event)
         return None if state is None else state.utterance.queue.on_audio_sent(state, audio_s, now_s)
@@ -576,4 +630,9 @@ class Session:
 
 
 def _is_text_of(item: SessionInput, context_id: str | None) -> bool:
-    return isinstance(item, Text | Flush | Commit | Done) and item.context_id == context_id
+    return isinstance(item, Text | AnswerInput | Flush | Commit | Done) and item.context_id == context_id
+
+
+def _characters(conversation: Conversation) -> int:
+    parts = (part for turn in conversation.turns for part in turn.parts)
+    return sum(len(part.text) for part in parts if isinstance(part, TextPart))

@@ -23,6 +23,9 @@ N = TypeVar("N", int, float)
 MIN_SPEED, MAX_SPEED = 0.25, 4.0
 MAX_INITIAL_CHUNK_FRAMES = 1000
 MAX_INSTRUCTION_CHARS = 4096
+MODALITIES = frozenset({"text", "audio"})
+TEXT_ALONE = frozenset({"text"})
+MIN_INPUT_RATE_HZ, MAX_INPUT_RATE_HZ = 8000, 48_000
 CUSTOM_VOICE = "CustomVoice"
 """The `task_type` of speech with a voice of the model."""
 VOICE_SCHEME = "voice:"
@@ -58,13 +61,21 @@ class SessionSettings:
     frame_header: bool = False
     continuity_threshold_s: float = 0.1
     on_new_context: str = "queue"
+    modalities: frozenset[str] = MODALITIES
+    """Of answers."""
+    input_rate_hz: int | None = None
+    """Of audio from the client, as configured; None is the rate that the model reads."""
     live: bool = True
     """As in `Configure`."""
 
     @classmethod
     def default(cls, info: ModelInfo) -> "SessionSettings":
         """Whole wav files: the default that public clients of this protocol expect."""
-        return cls(voice=info.default_voice, audio_format=AudioFormat.parse("wav", info.sample_rate_hz))
+        return cls(
+            voice=info.default_voice,
+            audio_format=AudioFormat.parse("wav", info.sample_rate_hz),
+            modalities=MODALITIES if info.voices or not info.answers else TEXT_ALONE,
+        )
 
     @property
     def primary_language(self) -> str | None:
@@ -140,6 +151,13 @@ def apply_config(
         on_new_context=_one_of(
             "on_new_context", _chosen(config.on_new_context, current.on_new_context, "queue"), ("queue", "interrupt")
         ),
+        modalities=_modalities(_chosen(config.modalities, tuple(current.modalities), tuple(default.modalities))),
+        input_rate_hz=_optionally_between(
+            "input_sample_rate",
+            _chosen(config.input_rate_hz, current.input_rate_hz, None),
+            MIN_INPUT_RATE_HZ,
+            MAX_INPUT_RATE_HZ,
+        ),
         live=_chosen(config.live, current.live, True),
         **_conditioning(config, current, reference, info),
     )
@@ -192,8 +210,16 @@ def _reject_unsupported(config: Configure, info: ModelInfo) -> None:
         ("x_vector_only_mode", config.x_vector_only_mode),
         ("speaker_embedding", config.speaker_embedding),
     ):
+        if name == "instructions" and info.answers:
+            continue  # the system prompt of its Thinker
         if value and not isinstance(value, UnsetType) and name not in info.fields:
             raise InvalidConfig(f"{info.name} does not support this field", param=name)
+    answer_fields = {"modalities": config.modalities, "input_sample_rate": config.input_rate_hz}
+    for name, field_value in answer_fields.items():
+        if field_value and not info.answers:  # UNSET is false
+            raise InvalidConfig(f"{info.name} answers no conversations", param=name)
+    if config.modalities and "audio" in config.modalities and not info.voices:
+        raise InvalidConfig(f"{info.name} answers in text alone", param="modalities")
     _check_task_type(config.task_type, info)
 
 
@@ -221,6 +247,13 @@ def _one_of(field: str, value: str, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         raise InvalidConfig(f"must be {' or '.join(allowed)}, got {printable(value)!r}", param=field)
     return value
+
+
+def _modalities(names: Sequence[str]) -> frozenset[str]:
+    if not names or not set(names) <= MODALITIES:
+        listed = ", ".join(printable(name) for name in names)
+        raise InvalidConfig(f"must be text, audio or both, got {listed or 'none'}", param="modalities")
+    return frozenset(names)
 
 
 def _filters(names: Sequence[str]) -> frozenset[TextFilter]:

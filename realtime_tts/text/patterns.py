@@ -67,9 +67,8 @@ ESCAPABLE = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~\n")
 # -- Addresses --------------------------------------------------------------------------------------------------------
 
 _HOST_CHARS = r"A-Za-z0-9\u00c0-\u024f\u0370-\u052f._~%\-"
-_HEADS = sorted(
-    {scheme[1:end] for scheme in ("https://", "http://", "ftp://", "www.") for end in range(1, len(scheme))}
-)
+SCHEMES = ("https://", "http://", "ftp://", "www.")
+_HEADS = sorted({scheme[1:end] for scheme in SCHEMES for end in range(1, len(scheme))})
 URL_AHEAD = rf"(?<![A-Za-z0-9_@./-].)(?i:ttps?://|tp://|ww\.|(?:{'|'.join(_HEADS)})\Z)"
 """What follows the first letter of an address."""
 SCHEME = re.compile(r"(?:https?://|ftp://|www\.)", re.IGNORECASE)

@@ -1,6 +1,9 @@
 """The measurement of the hot path does real work, and its figures are written."""
 
+import asyncio
+import sys
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -30,3 +33,26 @@ def test_the_figures_are_printed_and_written(
     (result,) = results.loads((tmp_path / "a.json").read_bytes())
     assert isinstance(result, Result)
     assert [row[0] for row in result.tables[0].rows] == [64, 256, 1024, 4096]
+
+
+def test_a_packet_of_audio_needs_few_calls_of_python_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    def calls_of(packets: int) -> int:
+        nonlocal calls
+        calls = 0
+        monkeypatch.setattr(hot_path, "PACKETS", packets)
+        sys.setprofile(count)
+        try:
+            asyncio.run(hot_path.send_path_us())
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    calls_of(10)  # fills the caches of regular expressions and the like
+    # After a pause each call takes several times as long as in a tight loop, see bench/RESULTS.md.
+    assert (calls_of(1100) - calls_of(100)) / 1000 <= 52

@@ -27,3 +27,10 @@ def test_numbers_are_checked() -> None:
         for text in texts:
             with pytest.raises(argparse.ArgumentTypeError, match="positive"):
                 parse(text)
+
+
+def test_lanes_are_given_by_stage() -> None:
+    assert options.stage_counts("talker=2,code2wav=3") == {"talker": 2, "code2wav": 3}
+    for text in ("vocoder=2", "talker=0", "talker", "", "talker=2,"):
+        with pytest.raises((argparse.ArgumentTypeError, ValueError)):
+            options.stage_counts(text)

@@ -46,7 +46,7 @@ def test_audio_does_not_depend_on_chunks_or_other_requests(directory: Path) -> N
 
 
 def test_targets_distinguish_better_from_worse(directory: Path) -> None:
-    decoder = ours(directory).decoder.config
+    decoder = ours(directory).decoder_config
     slow = bench.Side(ttfp_s=2.0, rtf=1.0, cpu_rtf=1.0, batch_throughput=1.0, batch_ttfp_s=2.0)
     quick = bench.Side(ttfp_s=0.1, rtf=0.5, cpu_rtf=0.5, batch_throughput=3.0, batch_ttfp_s=0.2)
     assert all(target.met for target in bench.targets(quick, slow, decoder))
@@ -94,7 +94,7 @@ def test_without_a_reference_only_ours_is_measured(tmp_path: Path, capsys: pytes
 
 
 def test_the_result_has_both_sides_the_targets_and_the_parity(directory: Path) -> None:
-    decoder = ours(directory).decoder.config
+    decoder = ours(directory).decoder_config
     slow = bench.Side(ttfp_s=2.0, rtf=1.0, cpu_rtf=1.0, batch_throughput=1.0, batch_ttfp_s=2.0)
     quick = bench.Side(ttfp_s=0.1, rtf=0.5, cpu_rtf=0.5, batch_throughput=3.0, batch_ttfp_s=0.2)
     met = bench.targets(quick, slow, decoder)

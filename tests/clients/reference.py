@@ -6,6 +6,9 @@ import urllib.request
 import wave
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 PCM_BYTES_PER_S = 48_000
 """16 bits, 24 kHz, mono."""
 
@@ -24,6 +27,20 @@ def post(url: str, body: dict[str, Any]) -> bytes:
 def get(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=60) as response:
         return json.load(response)
+
+
+def is_same_speech(one: bytes, other: bytes) -> bool:
+    """Whether PCM is the same sentence in the same voice: samples differ by the chunks in which it was made."""
+    if len(one) != len(other):
+        return False
+    loudness = [_loudness(np.frombuffer(data, "<i2").astype(np.float64)) for data in (one, other)]
+    return float(np.corrcoef(*loudness)[0, 1]) > 0.95
+
+
+def _loudness(samples: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """RMS of each 20 ms."""
+    windows = samples[: len(samples) // 480 * 480].reshape(-1, 480)
+    return np.asarray(np.sqrt((windows**2).mean(axis=1)))
 
 
 def wav_samples(data: bytes) -> bytes:

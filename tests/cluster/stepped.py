@@ -14,12 +14,19 @@ from realtime_tts.engine.api import (
 )
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
+from realtime_tts.engine.stage import Model
 from realtime_tts.errors import EngineUnavailable
 from tests.fakes import make_engine
 
 
 class SteppedEngine:
-    def __init__(self, config: EngineConfig | None = None, on_submit: Callable[[Submit], None] | None = None) -> None:
+    def __init__(
+        self,
+        config: EngineConfig | None = None,
+        on_submit: Callable[[Submit], None] | None = None,
+        build: Callable[[], Model] = tone.build,
+    ) -> None:
+        self._build = build
         self._config = config or EngineConfig(max_wait_s=None)
         self._on_submit = on_submit
         self._sinks: dict[str, EventSink] = {}
@@ -28,12 +35,14 @@ class SteppedEngine:
         self._start()
 
     def _start(self) -> None:
-        self._engine, self._events = make_engine(tone.build(), config=self._config)
+        model = self._build()
+        self._info = model.info
+        self._engine, self._events = make_engine(model, config=self._config)
         self._sinks.clear()
 
     @property
     def info(self) -> ModelInfo:
-        return tone.info()
+        return self._info
 
     def send(self, command: EngineCommand, sink: EventSink | None = None) -> None:
         self.commands.append(command)
@@ -63,6 +72,8 @@ class SteppedEngine:
     def lose(self) -> None:
         """As when its process is killed."""
         self.is_lost = True
+        self._engine.stop()  # a model that several of these share keeps nothing of it
+        self._engine.step()
         self._end_all()
 
     def come_back(self) -> None:

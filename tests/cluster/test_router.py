@@ -22,11 +22,13 @@ from realtime_tts.engine.api import (
     RequestFinished,
     Samples,
     Submit,
+    TextReady,
     Word,
     WordsReady,
 )
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
+from realtime_tts.engine.stage import unpack_codes
 from realtime_tts.engine.state import REPLY_S
 from realtime_tts.errors import EngineUnavailable, Overloaded, SynthesisFailed, WaitedTooLong
 from tests.cluster.stepped import SteppedEngine
@@ -160,6 +162,58 @@ def test_a_lost_replica_s_sentences_continue_elsewhere_to_the_bit() -> None:
             assert np.array_equal(heard.audio(name), tone.render(expected)), (steps, name)
             assert heard.words(name) == list(tone.words(expected)), (steps, name)
             assert heard.end(name).reason is FinishReason.COMPLETE
+
+
+def test_a_lost_sentence_continues_from_its_codes_and_only_the_rest_is_made() -> None:
+    engine, replicas = replicated(2)
+    heard = Listeners(engine)
+    engine.send(Submit(request(0, TEXT)), heard.on_event)
+    while len(heard.audio("r0")) < 20 * tone.SAMPLES_PER_FRAME:
+        replicas[0].step()
+    received = len(heard.audio("r0")) // tone.SAMPLES_PER_FRAME
+    replicas[0].lose()
+    (submitted,) = [c.request for c in replicas[1].commands if isinstance(c, Submit)]
+    assert submitted.resume is not None
+    frames = unpack_codes(submitted.resume.codes, 3)
+    assert len(frames) >= received
+    assert np.array_equal(frames, tone.codes(request(0, TEXT))[: len(frames)])
+    steps = 0
+    while len(heard.audio("r0")) == received * tone.SAMPLES_PER_FRAME:
+        assert replicas[1].step()
+        steps += 1
+    assert steps <= 4, "one for the Talker, and one for each chunk of 25 frames"
+    run_all(replicas)
+    assert np.array_equal(heard.audio("r0"), tone.render(request(0, TEXT)))
+
+
+def test_a_sentence_that_is_lost_twice_continues_from_the_codes_of_both_replicas() -> None:
+    engine, replicas = replicated(3)
+    heard = Listeners(engine)
+    engine.send(Submit(request(0, TEXT)), heard.on_event)
+    for lost, frames in enumerate((10, 30)):
+        while len(heard.audio("r0")) < frames * tone.SAMPLES_PER_FRAME:
+            replicas[lost].step()
+        replicas[lost].lose()
+    run_all(replicas)
+    assert np.array_equal(heard.audio("r0"), tone.render(request(0, TEXT)))
+
+
+def test_an_answer_that_is_made_again_is_written_once() -> None:
+    engine, replicas = (
+        ReplicatedEngine(VirtualClock()),
+        [SteppedEngine(build=lambda: tone.build(thinker=True)) for _ in range(2)],
+    )
+    for name, replica in zip("ab", replicas, strict=True):
+        engine.add(name, replica)
+    heard = Listeners(engine)
+    engine.send(Submit(request(0, TEXT)), heard.on_event)
+    for _ in range(9):
+        replicas[0].step()
+    replicas[0].lose()
+    run_all(replicas)
+    written = "".join(event.text for event in heard.events["r0"] if isinstance(event, TextReady))
+    assert written == tone.answer(TEXT)
+    assert heard.end("r0").reason is FinishReason.COMPLETE
 
 
 def test_a_resumed_sentence_is_not_refused_by_a_full_replica() -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -13,6 +14,7 @@ from realtime_tts.engine.api import (
     AudioReady,
     AudioSent,
     Cancel,
+    CodesReady,
     EndStream,
     EngineCommand,
     EngineStatus,
@@ -20,9 +22,11 @@ from realtime_tts.engine.api import (
     FinishReason,
     PlayoutEnd,
     Reference,
+    RequestAccepted,
     RequestFinished,
     Resume,
     Sampling,
+    SpokenContext,
     Submit,
     SynthesisMetrics,
     SynthesisRequest,
@@ -44,8 +48,19 @@ REQUEST = SynthesisRequest(
     speaker_embedding=(0.5, -0.5),
     resume=Resume(10, 5, 2, 0.25),
 )
+CONTEXT = SpokenContext(
+    np.arange(4, dtype=np.int32),
+    "key",
+    rows=np.arange(6, dtype=np.uint16).reshape(3, 2),
+    positions=np.zeros((3, 4), np.int32),
+)
 COMMANDS: list[EngineCommand] = [
-    *(Submit(REQUEST), Extend("r", " more", complete=True), Cancel("r"), AudioSent("r", 1920, 0.5)),
+    *(
+        Submit(REQUEST),
+        Extend("r", " more", complete=True, ids=(1, 2), context=CONTEXT),
+        Cancel("r"),
+        AudioSent("r", 1920, 0.5),
+    ),
     *(PlayoutEnd("s", 0.0), EndStream("s")),
 ]
 
@@ -60,13 +75,26 @@ def test_every_command_comes_back_equal() -> None:
     assert np.array_equal(submitted.request.reference.samples, REQUEST.reference.samples)
 
 
+def test_the_context_of_an_answer_crosses_with_its_arrays() -> None:
+    for context in (CONTEXT, replace(CONTEXT, rows=np.arange(6, dtype=np.float32).reshape(3, 2))):
+        (extend,) = wire.decode_commands(wire.encode([Extend("r", "", complete=False, ids=(7,), context=context)]))
+        assert isinstance(extend, Extend)
+        assert extend.context is not None
+        for name in ("ids", "rows", "positions"):
+            sent, received = getattr(context, name), getattr(extend.context, name)
+            assert (received.dtype, received.shape) == (sent.dtype, sent.shape), name
+            assert np.array_equal(received, sent), name
+
+
 def test_every_message_comes_back_equal() -> None:
     metrics = SynthesisMetrics(0.1, 0.2, 1.0, 3, None)
     messages: list[wire.Message] = [
         wire.Hello(wire.VERSION, tone.info(reads_ahead=True)),
         wire.Status(EngineStatus(True, "ready", 3, 1, 16, tone.build(thinker=True).costs)),
         WordsReady("r", (Word(0, 5, 0.0, 0.5),)),
-        TextReady("r", "text"),
+        CodesReady("r", 96, b"\x01\x00"),
+        RequestAccepted("r"),
+        TextReady("r", "text", 2),
         RequestFinished("r", FinishReason.COMPLETE, metrics),
     ]
     assert wire.decode_messages(wire.encode(messages)) == messages

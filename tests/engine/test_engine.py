@@ -13,16 +13,19 @@ from realtime_tts.clock import VirtualClock
 from realtime_tts.engine.api import (
     AudioReady,
     Cancel,
+    CodesReady,
     Extend,
     FinishReason,
     RequestFinished,
+    Resume,
     Submit,
+    SynthesisRequest,
 )
 from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.scheduling.policy import SCHEDULERS
-from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput, host_array
+from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput, host_array, pack_codes
 from realtime_tts.errors import EngineUnavailable, Overloaded, SynthesisFailed
 from tests.fakes import (
     ends_of,
@@ -455,3 +458,88 @@ def test_reading_a_prompt_is_not_learned_as_the_cost_of_a_step() -> None:
     assert costs.frame(1) == pytest.approx(0.01, rel=1e-3)
     assert costs.prefill_s == pytest.approx(0.5, rel=0.02)
     assert costs.frames_per_row == pytest.approx(1.0)
+
+
+# -- Requests that another engine had begun ----------------------------------------------------------------------------
+
+
+def resumed(frames: int, coded_frames: int, *, last_sample: float = 0.0) -> SynthesisRequest:
+    """A request of which so many frames were received, and the codes of so many."""
+    asked = dataclasses.replace(request(0, "x" * 80), wants_codes=True)
+    codes = pack_codes(tone.codes(asked)[:coded_frames])
+    samples = frames * tone.SAMPLES_PER_FRAME
+    return dataclasses.replace(asked, resume=Resume(samples, samples, 0, 0.0, last_sample, codes))
+
+
+def test_a_resumed_request_repeats_no_sample_and_makes_only_frames_without_codes() -> None:
+    for frames, coded_frames in ((0, 0), (5, 0), (5, 3), (20, 24), (30, 64), (63, 64)):
+        asked, model = resumed(frames, coded_frames), tone.build()
+        engine, events = make_engine(model)
+        engine.handle(Submit(asked))
+        run_to_end(engine)
+        found = np.concatenate(samples_of(events, "r0"))
+        case = frames, coded_frames
+        assert np.array_equal(found, tone.render(asked)[frames * tone.SAMPLES_PER_FRAME :]), case
+        assert ends_of(events, "r0")[0].reason is FinishReason.COMPLETE, case
+        reported = [event for event in events if isinstance(event, CodesReady)]
+        assert asked.resume is not None
+        known = asked.resume.codes
+        for event in reported:
+            assert event.offset == len(known), case
+            known += event.codes
+        assert known == pack_codes(tone.codes(asked)), case
+        assert slots(model) == 0
+
+
+def test_a_resumed_request_whose_text_has_all_become_codes_waits_for_more_text() -> None:
+    asked = resumed(20, 32)
+    engine, events = make_engine(tone.build())
+    engine.handle(Submit(dataclasses.replace(asked, text="x" * 40, text_complete=False)))
+    run_to_end(engine)
+    assert not ends_of(events, "r0")
+    engine.handle(Extend("r0", "x" * 40, complete=True))
+    run_to_end(engine)
+    found = np.concatenate(samples_of(events, "r0"))
+    assert np.array_equal(found, tone.render(asked)[20 * tone.SAMPLES_PER_FRAME :])
+
+
+def test_codes_that_no_engine_made_fail_their_own_request_only() -> None:
+    asked = resumed(2, 10)
+    assert asked.resume is not None
+    for codes in (b"x", b"xy", b"\xff" * 6, b"\x40\x00" * 3, asked.resume.codes * 9):
+        model = tone.build()
+        engine, events = make_engine(model)
+        engine.handle(Submit(dataclasses.replace(asked, resume=dataclasses.replace(asked.resume, codes=codes))))
+        engine.handle(Submit(request(1)))
+        run_to_end(engine)
+        assert isinstance(ends_of(events, "r0")[0].error, SynthesisFailed), codes
+        assert ends_of(events, "r1")[0].reason is FinishReason.COMPLETE, codes
+        assert slots(model) == 0
+
+
+def test_what_is_repeated_is_decoded_in_as_few_chunks_as_possible() -> None:
+    for coded_frames in (0, 40):
+        engine, _events, executor = make_held_engine(tone.build())
+        engine.handle(Submit(resumed(32, coded_frames)))
+        chunks = []
+        while engine.step() or executor.held:
+            chunks += [row.chunk for launch in executor.held for row in launch.inputs if row.chunk is not None]
+            executor.run_all()
+        assert [chunk.frames for chunk in chunks][:2] == [25, 17 if coded_frames else 8], coded_frames
+
+
+def test_the_step_to_what_the_listener_has_is_faded() -> None:
+    """Of a model that makes its audio again with other samples; without a step nothing is changed."""
+    asked = resumed(10, 0)
+    whole = tone.render(asked)
+    joint = 10 * tone.SAMPLES_PER_FRAME
+    for step in (0.0, 0.2):
+        inner = tone.build()
+        model = dataclasses.replace(inner, info=dataclasses.replace(inner.info, resume_fade_s=0.005))
+        engine, events = make_engine(model)
+        engine.handle(Submit(resumed(10, 0, last_sample=float(whole[joint - 1]) + step)))
+        run_to_end(engine)
+        found = np.concatenate(samples_of(events, "r0"))
+        expected = whole[joint:].copy()
+        expected[:120] += np.linspace(step, 0.0, 120, dtype=np.float32)
+        np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -7,7 +7,7 @@ import pytest
 
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.scheduling.load import StageLane
-from realtime_tts.engine.stage import StageOutput, StageSpec, host_array
+from realtime_tts.engine.stage import StageOutput, StageSpec, host_array, pack_codes, unpack_codes
 from tests.fakes import with_stage
 
 
@@ -62,3 +62,12 @@ def test_reading_a_payload_requires_an_array_on_the_host() -> None:
     assert host_array(values) is values
     with pytest.raises(AssertionError, match="NoneType"):
         host_array(None)
+
+
+def test_packed_codes_come_back_equal_and_those_of_another_model_are_refused() -> None:
+    codes = np.arange(48, dtype=np.int64).reshape(3, 16) * 60
+    assert len(pack_codes(codes)) == 2 * codes.size
+    assert np.array_equal(unpack_codes(pack_codes(codes), 16), codes)
+    assert len(unpack_codes(b"", 16)) == 0
+    with pytest.raises(ValueError, match="reshape"):
+        unpack_codes(pack_codes(codes), 7)

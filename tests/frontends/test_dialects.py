@@ -1,14 +1,15 @@
 """The choice of a client's dialect by its first message."""
 
+import contextlib
 import json
 from typing import Any
 
 import pytest
 
-from realtime_tts.errors import InvalidMessage, MalformedMessage, MessageTooBig, UnexpectedMessage
+from realtime_tts.errors import InvalidMessage, MalformedMessage, MessageTooBig
 from realtime_tts.frontends.dialects import ClientDialect
 from realtime_tts.session.events import SegmentDone, TextCommitted
-from realtime_tts.session.inputs import Close, Commit, Done, SessionInput
+from realtime_tts.session.inputs import Audio, Close, Commit, Done, SessionInput
 
 COMMITTED = TextCommitted(0, None, "a", 0, 2, 20)
 SEGMENT = SegmentDone(0, None, 0, 2, 2)
@@ -54,7 +55,7 @@ def test_frames_that_are_no_message_are_typed_errors() -> None:
     dialect = ClientDialect("s", 1000)
     for data, is_binary, error in (
         (b"x" * 1001, False, MessageTooBig),
-        (b"x", True, UnexpectedMessage),
+        (b"x" * 1001, True, MessageTooBig),
         (b"x", False, MalformedMessage),
         (b"[]", False, InvalidMessage),
     ):
@@ -62,3 +63,11 @@ def test_frames_that_are_no_message_are_typed_errors() -> None:
             dialect.decode(data, is_binary=is_binary)
     decode(dialect, NESTED)
     assert is_sglang(dialect), "it was the first message"
+
+
+def test_a_binary_frame_is_audio_in_both_dialects() -> None:
+    dialect = ClientDialect("s", 1000)
+    assert dialect.decode(b"abcd", is_binary=True) == (Audio(b"abcd"),)
+    with contextlib.suppress(InvalidMessage):
+        decode(dialect, {"type": "session.config", "session": 7})
+    assert dialect.decode(b"abcd", is_binary=True) == (Audio(b"abcd"),)

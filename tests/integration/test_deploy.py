@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from realtime_tts.config.load import resolve
-from realtime_tts.engine.api import EngineStatus
+from realtime_tts.engine.api import EngineStatus, ReplicaStatus
 from realtime_tts.frontends.native.websocket import CLOSE_TIMEOUT_S
 from realtime_tts.ops.metrics import THRESHOLDS_MS, Metrics
 from tests.ops.test_metrics import cancelled, launch, sentence, utterance
@@ -24,6 +24,9 @@ RULES = [
     for group in yaml.safe_load((DEPLOY / "realtime-tts-rules.yaml").read_text())["groups"]
     for rule in group["rules"]
 ]
+GPU = {each["kind"]: each for each in yaml.safe_load_all((DEPLOY / "kubernetes-gpu.yaml").read_text())}
+REPLICAS = {each["kind"]: each for each in yaml.safe_load_all((DEPLOY / "replicas.yaml").read_text())}
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 POD = MANIFESTS["Deployment"]["spec"]["template"]["spec"]
 CONTAINER = POD["containers"][0]
 CHARTED = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
@@ -35,7 +38,9 @@ STOPPING_S = 3 * CLOSE_TIMEOUT_S
 def exposed() -> dict[str, set[str]]:
     """All metrics with their labels, after everything was counted once."""
     metrics = Metrics()
-    metrics.watch_engine("tone", lambda: EngineStatus(ready=True, reason="ready"))
+    replicas = (ReplicaStatus("replica-0", ready=True, reason="ready", listeners=1, capacity=2),)
+    metrics.watch_engine("tone", lambda: EngineStatus(ready=True, reason="ready", replicas=replicas))
+    metrics.redone("tone")("resumed")
     metrics.on_event(sentence(), 0.0)
     metrics.on_event(utterance(), 0.0)
     metrics.on_event(utterance(packets=0, ttfp_s=None), 0.0)
@@ -133,4 +138,80 @@ def test_the_parts_of_the_example_refer_to_each_other() -> None:
     (job,) = scrape["scrape_configs"]
     assert job["metrics_path"] == "/metrics"
     assert job["relabel_configs"][0]["regex"] == labels["app"]
+    assert all((DEPLOY / name).exists() for name in scrape["rule_files"])
+
+
+def volumes_match(pod: Any) -> bool:
+    (container,) = pod["containers"]
+    return {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+
+
+def test_the_gpu_variant_has_an_engine_for_each_gpu(tmp_path: Path) -> None:
+    path = tmp_path / "server.toml"
+    path.write_text(GPU["ConfigMap"]["data"]["server.toml"])
+    config = resolve(config_file=path, environment={}, flags={}).config
+    pod = GPU["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert config.cluster.replicas == container["resources"]["limits"]["nvidia.com/gpu"]
+    assert config.server.port == container["ports"][0]["containerPort"]
+    assert config.model.name[0].startswith("/models/")
+    pre_stop_s = float(container["lifecycle"]["preStop"]["exec"]["command"][-1])
+    assert pod["terminationGracePeriodSeconds"] >= pre_stop_s + config.server.drain_s + STOPPING_S
+    assert volumes_match(pod)
+    labels = GPU["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert GPU["Deployment"]["spec"]["selector"]["matchLabels"] == labels
+    assert MANIFESTS["Service"]["spec"]["selector"].items() <= labels.items()
+
+
+def test_the_replicas_of_the_stateful_set_are_reached_by_the_server_alone() -> None:
+    spec = REPLICAS["StatefulSet"]["spec"]
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["serviceName"] == REPLICAS["Service"]["metadata"]["name"]
+    policy = REPLICAS["NetworkPolicy"]["spec"]
+    for selector in (
+        spec["selector"]["matchLabels"],
+        REPLICAS["Service"]["spec"]["selector"],
+        policy["podSelector"]["matchLabels"],
+    ):
+        assert selector == labels
+    (rule,) = policy["ingress"]
+    (source,) = rule["from"]
+    assert source["podSelector"]["matchLabels"].items() <= MANIFESTS["Service"]["spec"]["selector"].items()
+    assert rule["ports"] == [{"port": container["ports"][0]["name"]}]
+    assert container["args"][0] == "replica"
+    assert container["args"][-1].endswith(f":{container['ports'][0]['containerPort']}")
+    assert volumes_match(pod)
+    # The addresses that the file advises for the server.
+    text = (DEPLOY / "replicas.yaml").read_text()
+    (addresses,) = re.findall(r"REALTIME_TTS_CLUSTER_ADDRESSES=(\S+)", text)
+    name, service = REPLICAS["StatefulSet"]["metadata"]["name"], spec["serviceName"]
+    assert addresses.split(",") == [f"{name}-{number}.{service}:9000" for number in range(spec["replicas"])]
+    environment = {"REALTIME_TTS_CLUSTER_ADDRESSES": addresses, "REALTIME_TTS_CLUSTER_TOKEN": "x" * 32}
+    config = resolve(config_file=None, environment=environment, flags={}).config
+    assert config.cluster.addresses == tuple(addresses.split(","))
+
+
+def test_the_compose_file_has_a_server_that_uses_every_replica_and_is_scraped() -> None:
+    services = COMPOSE["services"]
+    replicas = [name for name, service in services.items() if service.get("command", [""])[0] == "replica"]
+    command = services["server"]["command"]
+    assert [command[at + 1] for at, word in enumerate(command) if word == "--replica"] == [
+        f"{n}:9000" for n in replicas
+    ]
+    assert services["server"]["depends_on"] == replicas
+    environment = {key: str(value) for key, value in services["server"]["environment"].items() if "TOKEN" not in key}
+    config = resolve(config_file=None, environment=environment, flags={}).config
+    assert config.server.hosts == ("localhost", "server")
+    assert float(services["server"]["stop_grace_period"].removesuffix("s")) >= config.server.drain_s + STOPPING_S
+    for name in replicas:
+        assert "ports" not in services[name], "a replica is for the server alone"
+    scrape = yaml.safe_load((DEPLOY / "compose-prometheus.yaml").read_text())
+    targets = [
+        target for job in scrape["scrape_configs"] for each in job["static_configs"] for target in each["targets"]
+    ]
+    assert targets == ["server:8000", *(f"{name}:9000" for name in replicas)]
+    mounted = [volume.split(":")[0] for service in services.values() for volume in service.get("volumes", ())]
+    assert all((DEPLOY / name).exists() for name in mounted)
     assert all((DEPLOY / name).exists() for name in scrape["rule_files"])

@@ -19,14 +19,14 @@ from realtime_tts.frontends.native.messages import (
     decode_server_message,
 )
 from realtime_tts.frontends.sglang import messages as sglang
-from tests.serving import tone_server
+from tests.serving import answering, tone_server
 
 PAGE = (Path(__file__).parents[2] / "protocol.md").read_text("utf-8")
 MESSAGES = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
 CONVERSATIONS = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 
 MEASURED = re.compile(
-    r"session_id|id|expires_at|ttfp_ms|ttfa_ms|rtf|queue_ms|max_underrun_ms|underrun_\w+|text_starvation_ms"
+    r"session_id|response_id|id|expires_at|ttfp_ms|ttfa_ms|rtf|queue_ms|max_underrun_ms|underrun_\w+|text_starvation_ms"
     r"|continuity_ok|chunks|packets|initial_chunk_frames"
 )
 """Fields whose values differ between runs: their presence and type are checked."""
@@ -52,7 +52,8 @@ async def replay(conversation: str) -> None:
     lines = [line.split(" ", 1) for line in conversation.strip().splitlines()]
     is_sglang = '"session": {' in lines[0][1]
     async with (
-        tone_server() as (url, _),
+        answering() as answers,
+        tone_server(other_engines={"answers": answers}) as (url, _),
         websockets.asyncio.client.connect(url.replace("http", "ws") + STREAM_PATH) as socket,
     ):
         for sender, line in lines:

@@ -26,7 +26,7 @@ from realtime_tts.frontends.native.messages import CLIENT_MESSAGES, SERVER_MESSA
 from realtime_tts.frontends.sglang import messages as sglang
 from tests.fakes import ends_of, make_engine, run_to_end, samples_of
 from tests.integration.test_error_messages import FLAG, flags
-from tests.serving import tone_server
+from tests.serving import answer_server, tone_server
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "realtime_tts"
@@ -91,7 +91,7 @@ def test_every_other_command_runs(command: str, tmp_path: Path) -> None:
     assert Path(program).name == "realtime-tts"
     if name in ("doctor", "serve"):
         arguments = ["--help"]  # tests/cli/ runs them
-    elif name not in ("config", "key"):
+    elif name not in ("config", "key", "explain"):
         arguments += MODEL_OF_TESTS
     result = subprocess.run(
         [sys.executable, "-m", "realtime_tts", name, *arguments], cwd=tmp_path, capture_output=True, check=False
@@ -151,13 +151,24 @@ async def test_the_client_in_ten_lines_works() -> None:
 
 
 async def test_the_client_of_openai_s_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, block = blocks(README, "python")
+    _, block, _chat = blocks(README, "python")
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {}
     exec(block.replace("\nmain()\n", "").replace("af_heart", "tone_low"), namespace)
     async with tone_server() as (url, _):
         await asyncio.to_thread(namespace["main"], f"{url}/v1")
     assert soundfile.info(tmp_path / "hello.mp3").format == "MP3"
+
+
+async def test_the_conversation_of_the_readme_is_answered() -> None:
+    block = blocks(README, "python")[2]
+    namespace: dict[str, Any] = {}
+    exec(block.replace("\nmain()\n", ""), namespace)
+    printed = io.StringIO()
+    async with answer_server() as (url, _, _):
+        with contextlib.redirect_stdout(printed):
+            await asyncio.to_thread(namespace["main"], f"{url}/v1")
+    assert printed.getvalue() == "You said: Hello?\n"
 
 
 def test_the_complete_model_speaks() -> None:

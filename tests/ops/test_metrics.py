@@ -16,6 +16,7 @@ from realtime_tts.engine.api import EngineStatus, FinishReason, Submit, Synthesi
 from realtime_tts.engine.executor import Launch
 from realtime_tts.engine.models import tone
 from realtime_tts.engine.stage import StageInput
+from realtime_tts.engine.thinking.text_lead import Underrun
 from realtime_tts.ops.metrics import CONTENT_TYPE, MAX_REASONS, THRESHOLDS_MS, Metrics
 from realtime_tts.session.events import Cancelled, SentenceDone, UtteranceDone
 from tests.fakes import make_engine, request, run_to_end, until
@@ -257,6 +258,16 @@ def test_a_running_engine_fills_in_every_stage() -> None:
         assert found[f"stage_batch_size_sum{labels}"] >= 5
         assert found[f"stage_queue_depth{labels}"] == 0
     assert (found["engine_ready{engine=tone}"], found["engine_requests_active{engine=tone}"]) == (1, 0)
+
+
+def test_gaps_in_answers_are_counted_by_the_engine_that_was_late() -> None:
+    metrics = Metrics()
+    observer = metrics.answer_observer("omni")
+    for underrun in (Underrun("thinker", 0.5), Underrun("thinker", 0.25), Underrun("speech", 0.1)):
+        observer.on_underrun(underrun)
+    found = samples(metrics)
+    assert found["answer_underrun_seconds_total{cause=thinker,engine=omni}"] == 0.75
+    assert found["answer_underrun_seconds_total{cause=speech,engine=omni}"] == 0.1
 
 
 def test_an_engine_without_admission_control_has_no_capacity() -> None:

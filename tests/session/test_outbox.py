@@ -12,6 +12,7 @@ def test_a_sentence_is_tracked_from_its_start_to_its_end() -> None:
     harness.complete(harness.submitted[0])
     outbox = harness.session._outbox
     assert outbox.unsent_samples > 0
+    assert outbox.next_audio() is None, "the start of the sentence comes first"
     started = outbox.next()
     assert isinstance(started, SentenceStarted)
     chunk = outbox.next_audio()

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from realtime_tts.text.cleaner import TextCleaner, TextFilter
@@ -88,6 +88,7 @@ def test_no_run_of_asterisks_survives_beside_any_text(text: str) -> None:
 
 @given(st.text(st.sampled_from("abcdefgHhwWfé好 .,;:?'\"5-"), max_size=80))
 def test_prose_is_unchanged_and_all_but_its_last_word_is_returned_at_once(text: str) -> None:
+    assume("www." not in text.lower())  # an address, which is held back until its end
     text = "x" + text
     cleaner = TextCleaner(frozenset(TextFilter))
     passed = ""
@@ -100,6 +101,7 @@ def test_prose_is_unchanged_and_all_but_its_last_word_is_returned_at_once(text: 
 
 def test_only_what_may_become_mark_up_is_held_back() -> None:
     for text, held in [
+        ("a hww. b fttps://x", ""),
         ("Hello, world", ""),
         ("Hello!", "!"),
         ("a **", "*"),  # of a keycap?

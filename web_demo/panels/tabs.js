@@ -25,12 +25,13 @@ export class Tabs {
   }
 
   #onKey(event) {
-    const at = this.#tabs.indexOf(document.activeElement);
-    const last = this.#tabs.length - 1;
+    const tabs = this.#tabs.filter((tab) => !tab.hidden);
+    const at = tabs.indexOf(document.activeElement);
+    const last = tabs.length - 1;
     const to = { ArrowRight: at === last ? 0 : at + 1, ArrowLeft: at <= 0 ? last : at - 1, Home: 0, End: last }[event.key];
     if (to === undefined) return;
     event.preventDefault();
-    this.open(this.#tabs[to].id);
-    this.#tabs[to].focus();
+    this.open(tabs[to].id);
+    tabs[to].focus();
   }
 }

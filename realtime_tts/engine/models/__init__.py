@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from realtime_tts.engine.api import ModelInfo
 from realtime_tts.engine.models.spec import ModelSpec
 from realtime_tts.engine.stage import Model
@@ -32,9 +34,27 @@ def find(name: str) -> ModelSpec:
 
 def resolve(name: str) -> tuple[str, str | None]:
     """The model and the `model_dir` that `--model NAME`, `--model DIR` or a Hugging Face id stand for."""
-    if name not in specs() and ("/" in name or Path(name).is_dir()):
-        return next(spec.name for spec in specs().values() if spec.loads_directories), name
-    return name, None
+    if name in specs() or not ("/" in name or Path(name).is_dir()):
+        return name, None
+    loaders = [spec for spec in specs().values() if spec.loads_directories]
+    model_type = _model_type(Path(name).expanduser())
+    for spec in loaders:
+        by_id = spec.hub_prefix is not None and name.startswith(spec.hub_prefix)
+        if spec.model_type is not None and (spec.model_type == model_type or by_id):
+            return spec.name, name
+    return next(spec.name for spec in loaders if spec.model_type is None), name
+
+
+def _model_type(directory: Path) -> str | None:
+    """The `model_type` in a directory's config.json; None if there is none that can be read."""
+    try:
+        return msgspec.json.decode((directory / "config.json").read_bytes(), type=_ConfigFile).model_type
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None  # the model that loads it reports what is wrong
+
+
+class _ConfigFile(msgspec.Struct):
+    model_type: str | None = None
 
 
 def build(name: str, **options: Any) -> Model:

@@ -40,6 +40,10 @@ class ModelSpec:
     """Describes the model without loading its weights."""
     loads_directories: bool = False
     """Whether it loads the directory or Hugging Face id that `--model` names, as the option `model_dir`."""
+    model_type: str | None = None
+    """The `model_type` in config.json of the directories that it loads; None for those that no other model loads."""
+    hub_prefix: str | None = None
+    """The beginning of the Hugging Face ids that it loads, which are not downloaded yet."""
     check: Callable[[Mapping[str, Any], float | None, Report], None] | None = None
     """Checks an installation by `(options, gpu_memory_gb, report)`, for a model too large to load for a check.
 

@@ -53,6 +53,8 @@ class Load:
     """For each stage before the frame stage: requests that it has not finished."""
     nominal_streams: int = 64
     """The streams at which the fixed-size policies count the engine as full."""
+    token_interval_s: float = 0.0
+    """How often a token of an answer arrives: a frame needs its token, so frames are not made faster."""
     shared_lane: bool = field(init=False)
     """Whether the decoder shares its lane with another stage."""
     sustainable_frames: int = field(init=False)
@@ -86,7 +88,7 @@ class Load:
         object.__setattr__(self, "shared_lane", shared)
         object.__setattr__(self, "sustainable_frames", frames)
         # The slowest lane sets the rate of the whole pipeline.
-        object.__setattr__(self, "frame_interval_s", max(stepping_s.values()))
+        object.__setattr__(self, "frame_interval_s", max(self.token_interval_s, *stepping_s.values()))
         object.__setattr__(self, "decode_wait_s", QUEUE_FACTOR * costs.decode(batch * (frames + context)))
 
     def _stepping_s(self) -> dict[str, float]:

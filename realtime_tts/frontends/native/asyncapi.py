@@ -26,9 +26,11 @@ _QUERY = {
 }
 
 
-_TYPES: dict[type[SessionInput], str] = {
+_TYPES: dict[type[SessionInput], str] = {  # a `Conversation` is for other front ends
     inputs.Configure: "session.config",
     inputs.Text: "input.text",
+    inputs.Audio: "input.audio",
+    inputs.Image: "input.image",
     inputs.Flush: "input.flush",
     inputs.Commit: "input.commit",
     inputs.Done: "input.done",
@@ -43,7 +45,8 @@ def state_diagram() -> str:
     """Mermaid diagram of the states and the messages between them.  Other messages are rejected."""
     edges: dict[tuple[State, State], list[str]] = {}
     for (state, item), following in RECEIVE.items():
-        edges.setdefault((state, following), []).append(_TYPES[item])
+        if item in _TYPES:
+            edges.setdefault((state, following), []).append(_TYPES[item])
     lines = ["stateDiagram-v2", "    [*] --> new: connected"]
     for (state, following), messages in edges.items():
         lines.append(f"    {state} --> {following}: {', '.join(sorted(messages))}")
@@ -74,7 +77,7 @@ def asyncapi() -> dict[str, Any]:
         "name": "audio",
         "contentType": "application/octet-stream",
         "summary": "A binary frame: audio of the sentence that the last audio.start began, after a header of 16 bytes "
-        "if its frame_header is true.",
+        "if its frame_header is true.  From a client: audio of a turn that is answered, as in input.audio.",
     }
     channel = "#/channels/stream"
     return {
@@ -100,7 +103,7 @@ def asyncapi() -> dict[str, Any]:
             "fromClient": {
                 "action": "receive",
                 "channel": {"$ref": channel},
-                "messages": [{"$ref": f"{channel}/messages/{kind}"} for kind in CLIENT_MESSAGES],
+                "messages": [{"$ref": f"{channel}/messages/{kind}"} for kind in [*CLIENT_MESSAGES, "audio"]],
             },
             "toClient": {
                 "action": "send",

@@ -13,23 +13,26 @@ from realtime_tts.errors import (
     InvalidMessage,
     MalformedMessage,
     MessageTooBig,
-    UnexpectedMessage,
     UnreadableConfig,
 )
+from realtime_tts.frontends.media import data_of, decode_image
 from realtime_tts.frontends.native.messages import (
     AUDIO_CHUNK,
     AUDIO_TIMESTAMPS,
     CLIENT_MESSAGES,
     ClientMessage,
+    InputAudio,
     InputCancel,
     InputCommit,
     InputDone,
     InputFlush,
+    InputImage,
     InputText,
     PlaybackReport,
     SessionClose,
     SessionConfig,
     SessionKeepalive,
+    TurnDetection,
 )
 from realtime_tts.session import inputs
 from realtime_tts.session.inputs import Configure, SessionInput
@@ -54,19 +57,28 @@ STREAMING_MODES: dict[str, Fields] = {
 
 def decode(data: bytes, *, is_binary: bool, max_message_bytes: int) -> SessionInput:
     """One frame to one input.  Raises what `read_message` and `to_input` raise."""
-    return to_input(*read_message(data, is_binary=is_binary, max_message_bytes=max_message_bytes))
+    if is_binary:
+        return audio_frame(data, max_message_bytes)
+    return to_input(*read_message(data, max_message_bytes=max_message_bytes))
 
 
-def read_message(data: bytes, *, is_binary: bool, max_message_bytes: int) -> tuple[str, Fields]:
-    """The type and the fields of one frame.
+def audio_frame(data: bytes, max_message_bytes: int) -> SessionInput:
+    """A binary frame is audio of a turn.  Raises `MessageTooBig`."""
+    _check_size(data, max_message_bytes)
+    return inputs.Audio(data)
 
-    Raises `MessageTooBig`, `UnexpectedMessage` for binary frames, `MalformedMessage` for data that is not JSON, and
-    `InvalidMessage` for JSON without a type.
-    """
+
+def _check_size(data: bytes, max_message_bytes: int) -> None:
     if len(data) > max_message_bytes:
         raise MessageTooBig(f"a message may have {max_message_bytes} bytes, this one has {len(data)}")
-    if is_binary:
-        raise UnexpectedMessage("binary frames are only sent from server to client")
+
+
+def read_message(data: bytes, *, max_message_bytes: int) -> tuple[str, Fields]:
+    """The type and the fields of a text frame.
+
+    Raises `MessageTooBig`, `MalformedMessage` for data that is not JSON, and `InvalidMessage` for JSON without a type.
+    """
+    _check_size(data, max_message_bytes)
     fields = _json(data)
     if not isinstance(fields, dict):
         raise InvalidMessage("a message is a JSON object with a `type`")
@@ -99,11 +111,16 @@ def _invalid(kind: str, text: str) -> InvalidMessage:
 
 
 def _input(message: ClientMessage, unknown: tuple[str, ...]) -> SessionInput:
+    """An image takes up to a fraction of a second."""
     match message:
         case InputText(text=text, context_id=context_id):
             return inputs.Text(text, context_id)
         case SessionConfig():
             return to_configure(message, unknown)
+        case InputAudio(audio=audio, context_id=context_id):
+            return inputs.Audio(data_of(audio), context_id)
+        case InputImage(data=data, context_id=context_id):
+            return inputs.Image(decode_image(data_of(data)), context_id)
         case InputFlush(context_id=context_id):
             return inputs.Flush(context_id)
         case InputCommit(commit_id=commit_id, context_id=context_id):
@@ -125,8 +142,10 @@ def _input(message: ClientMessage, unknown: tuple[str, ...]) -> SessionInput:
 def to_configure(message: SessionConfig, unknown: tuple[str, ...] = ()) -> Configure:
     """The same fields, in seconds; `speaker` is another name of `voice`, and `streaming_mode` stands for others.
 
-    Raises `InvalidConfig` for an unknown `streaming_mode` or `timestamps_as`.
+    Raises `InvalidConfig` for an unknown `streaming_mode` or `timestamps_as`, and for a `turn_detection`.
     """
+    if isinstance(message.turn_detection, TurnDetection):
+        raise InvalidConfig("must be null: `input.done` ends a turn", param="turn_detection")
     message = _expanded(message)
     return Configure(
         model=message.model,
@@ -158,6 +177,8 @@ def to_configure(message: SessionConfig, unknown: tuple[str, ...] = ()) -> Confi
         frame_header=message.frame_header,
         continuity_threshold_s=_from_ms(message.continuity_threshold_ms),
         on_new_context=message.on_new_context,
+        modalities=message.modalities,
+        input_rate_hz=message.input_sample_rate,
         unknown=unknown,
     )
 

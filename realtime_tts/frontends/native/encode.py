@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from realtime_tts.errors import RealtimeTTSError
+from realtime_tts.frontends.native import messages
 from realtime_tts.frontends.native.messages import (
     AUDIO_CHUNK,
     AUDIO_TIMESTAMPS,
@@ -30,6 +31,7 @@ from realtime_tts.frontends.native.messages import (
 )
 from realtime_tts.frontends.native.sentence_audio import SentenceAudio, SentenceChunks, sentence_audio, word_timing
 from realtime_tts.session.events import (
+    AnswerEvent,
     AudioChunk,
     AudioEnd,
     Cancelled,
@@ -38,6 +40,9 @@ from realtime_tts.session.events import (
     ConfigRejected,
     Expiring,
     Failed,
+    ResponseStarted,
+    ResponseText,
+    ResponseTextDone,
     SegmentDone,
     SentenceDone,
     SentenceFailed,
@@ -45,6 +50,7 @@ from realtime_tts.session.events import (
     SessionEvent,
     SessionOpened,
     TextCommitted,
+    TurnCommitted,
     UtteranceDone,
     Warned,
     Words,
@@ -56,6 +62,8 @@ from realtime_tts.text.unicode import without_surrogates
 
 class NativeEncoder:
     """The frames of one session."""
+
+    __slots__ = ("_sentences", "_session_id")
 
     def __init__(self, session_id: str) -> None:
         self._session_id = session_id
@@ -166,21 +174,16 @@ def _session_message(event: SessionEvent) -> ServerMessage | None:
             return _utterance_done(event)
         case TextCommitted():
             return _committed(event)
+        case TurnCommitted() | ResponseStarted() | ResponseText() | ResponseTextDone():
+            return _of_answer(event)
         case Cancelled():
             return _cancelled(event)
         case SessionOpened():
             return _created(event)
         case ConfigApplied():
             return SessionUpdated(config=config_in_force(event), ignored=event.ignored)
-        case Warned():
-            return ServerWarning(
-                code=event.code,
-                message=event.message,
-                utterance_index=event.utterance_index,
-                context_id=event.context_id,
-            )
-        case Expiring(reason=reason, deadline_s=deadline_s):
-            return SessionExpiring(reason=reason, deadline_ms=deadline_s * 1000)
+        case Warned() | Expiring():
+            return _notice(event)
         case SegmentDone() | Closed():
             return None  # a commit was acknowledged at once, and the close frame is the transport's
     raise AssertionError(f"{type(event).__name__} has no message")
@@ -258,6 +261,8 @@ def config_in_force(event: ConfigApplied) -> ConfigInForce:
         frame_header=settings.frame_header,
         continuity_threshold_ms=settings.continuity_threshold_s * 1000,
         on_new_context=settings.on_new_context,
+        modalities=tuple(sorted(settings.modalities)) if event.answers else None,
+        input_sample_rate=settings.input_rate_hz or event.input_rate_hz,
     )
 
 
@@ -272,13 +277,40 @@ def _committed(event: TextCommitted) -> InputCommitted:
     )
 
 
+def _notice(event: Warned | Expiring) -> ServerMessage:
+    if isinstance(event, Expiring):
+        return SessionExpiring(reason=event.reason, deadline_ms=event.deadline_s * 1000)
+    return ServerWarning(
+        code=event.code, message=event.message, utterance_index=event.utterance_index, context_id=event.context_id
+    )
+
+
+def _of_answer(event: AnswerEvent) -> ServerMessage:
+    match event:
+        case TurnCommitted(utterance_index=index, audio_s=audio_s, context_id=context_id):
+            return messages.TurnCommitted(utterance_index=index, audio_ms=_ms(audio_s), context_id=context_id)
+        case ResponseStarted(utterance_index=index, response_id=response_id, context_id=context_id):
+            return messages.ResponseStart(utterance_index=index, response_id=response_id, context_id=context_id)
+        case ResponseText(utterance_index=index, delta=delta, context_id=context_id):
+            return messages.ResponseTextDelta(utterance_index=index, delta=delta, context_id=context_id)
+        case ResponseTextDone(utterance_index=index, text=text, reason=reason, context_id=context_id):
+            return messages.ResponseTextDone(
+                utterance_index=index, text=text, reason=reason.value, context_id=context_id
+            )
+
+
 def _utterance_done(event: UtteranceDone) -> SessionDone:
     report = event.report
     return SessionDone(
         total_sentences=event.total_sentences,
         utterance_index=event.utterance_index,
         reason=event.reason,
-        usage=Usage(characters=event.characters, audio_ms=_ms(report.audio_s)),
+        usage=Usage(
+            characters=event.characters,
+            audio_ms=_ms(report.audio_s),
+            input_tokens=event.input_tokens,
+            output_tokens=event.output_tokens,
+        ),
         continuity=Continuity(
             ttfp_ms=_ms_or_none(report.ttfp_s),
             ttfa_ms=_ms_or_none(event.ttfa_s),

@@ -20,6 +20,12 @@ class ClientMessage(Struct, frozen=True):
     type: ClassVar[str]
 
 
+class TurnDetection(Struct, frozen=True):
+    """Where the server finds the ends of turns by itself: not supported yet."""
+
+    type: str
+
+
 class SessionConfig(ClientMessage, frozen=True, kw_only=True):
     """Absent fields keep their value; null restores the default."""
 
@@ -55,11 +61,30 @@ class SessionConfig(ClientMessage, frozen=True, kw_only=True):
     frame_header: bool | UnsetType | None = UNSET
     continuity_threshold_ms: float | UnsetType | None = UNSET
     on_new_context: str | UnsetType | None = UNSET
+    modalities: tuple[str, ...] | UnsetType | None = UNSET
+    input_sample_rate: int | UnsetType | None = UNSET
+    turn_detection: TurnDetection | UnsetType | None = UNSET
 
 
 class InputText(ClientMessage, frozen=True):
     type = "input.text"
     text: str
+    context_id: str | None = None
+
+
+class InputAudio(ClientMessage, frozen=True):
+    """16-bit PCM in base64; a binary frame is the same without base64."""
+
+    type = "input.audio"
+    audio: str
+    context_id: str | None = None
+
+
+class InputImage(ClientMessage, frozen=True):
+    """An image file, as a data URL or in base64."""
+
+    type = "input.image"
+    data: str
     context_id: str | None = None
 
 
@@ -106,6 +131,8 @@ CLIENT_MESSAGES: dict[str, type[ClientMessage]] = {
     for message in (
         SessionConfig,
         InputText,
+        InputAudio,
+        InputImage,
         InputFlush,
         InputCommit,
         InputDone,
@@ -136,7 +163,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     session_s: float
 
 
-class ConfigInForce(Struct, frozen=True, kw_only=True):
+class ConfigInForce(Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str
     voice: str | None
     task_type: str | None
@@ -168,6 +195,9 @@ class ConfigInForce(Struct, frozen=True, kw_only=True):
     frame_header: bool
     continuity_threshold_ms: float
     on_new_context: str
+    modalities: tuple[str, ...] | None = None
+    """Present if the model answers, as the next one."""
+    input_sample_rate: int | None = None
 
 
 class SessionCreated(ServerMessage, frozen=True, kw_only=True, tag="session.created"):
@@ -265,6 +295,33 @@ class AudioDone(ServerMessage, frozen=True, kw_only=True, tag="audio.done"):
     """Present if `audio.start` had only the beginning of the text."""
 
 
+class TurnCommitted(ServerMessage, frozen=True, kw_only=True, tag="turn.committed"):
+    """A turn is complete, and will be answered."""
+
+    utterance_index: int
+    audio_ms: float
+    context_id: str | None = None
+
+
+class ResponseStart(ServerMessage, frozen=True, kw_only=True, tag="response.start"):
+    utterance_index: int
+    response_id: str
+    context_id: str | None = None
+
+
+class ResponseTextDelta(ServerMessage, frozen=True, kw_only=True, tag="response.text.delta"):
+    utterance_index: int
+    delta: str
+    context_id: str | None = None
+
+
+class ResponseTextDone(ServerMessage, frozen=True, kw_only=True, tag="response.text.done"):
+    utterance_index: int
+    text: str
+    reason: str
+    context_id: str | None = None
+
+
 class AudioCancelled(ServerMessage, frozen=True, kw_only=True, tag="audio.cancelled"):
     """No audio of its context follows."""
 
@@ -292,9 +349,12 @@ class InputCommitted(ServerMessage, frozen=True, kw_only=True, tag="input.commit
     context_id: str | None = None
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     characters: int
     audio_ms: float
+    input_tokens: int | None = None
+    """Present after an answer, as the next one."""
+    output_tokens: int | None = None
 
 
 class Continuity(Struct, frozen=True, kw_only=True):
@@ -353,6 +413,10 @@ AnyServerMessage: TypeAlias = (
     | AudioTimestamps
     | AudioChunkMessage
     | AudioDone
+    | TurnCommitted
+    | ResponseStart
+    | ResponseTextDelta
+    | ResponseTextDone
     | AudioCancelled
     | InputCommitted
     | SessionDone

@@ -30,7 +30,8 @@ class SentenceAudio:
 
     def encode(self, samples: Samples) -> Iterable[Frame]:
         """Frames are counted when they are taken."""
-        return self._frames(self.encoder.encode(samples))
+        packets = self.encoder.encode(samples)
+        return (self._frame(packets[0], is_last=False),) if len(packets) == 1 else self._frames(packets)
 
     def end(self, *, failed: bool) -> Iterable[Frame]:
         """The rest; the last frame is marked as such."""
@@ -42,8 +43,6 @@ class SentenceAudio:
         return self._frames(packets, ends=True)
 
     def _frames(self, packets: list[Packet], *, ends: bool = False) -> Iterable[Frame]:
-        if len(packets) == 1:
-            return (self._frame(packets[0], is_last=ends),)
         lasts = range(len(packets) - 1, -1, -1)
         return (self._frame(packet, is_last=ends and not left) for left, packet in zip(lasts, packets, strict=True))
 
@@ -52,7 +51,7 @@ class SentenceAudio:
         if self.started.labelled:
             data = self._header(is_last=is_last) + data
         self._count(packet)
-        return Frame(data, True, packet.samples / self.sample_rate_hz)
+        return Frame(data, True, packet.samples / self.started.audio_format.sample_rate_hz)
 
     def _header(self, *, is_last: bool) -> bytes:
         started = self.started

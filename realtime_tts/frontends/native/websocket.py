@@ -38,6 +38,8 @@ from realtime_tts.session.frontend import Frame
 from realtime_tts.session.inputs import SessionInput
 from realtime_tts.session.wakeup import Wakeup
 
+IMAGE, BEGINNING_BYTES = b'"input.image"', 256
+"""A message with this at its beginning is decoded in a thread: a picture takes a fraction of a second."""
 PING_INTERVAL_S = 20.0
 """Of our pings, so that middleboxes do not drop a quiet connection."""
 UNACKNOWLEDGED_S = 60
@@ -311,7 +313,7 @@ class WebSocket:
 
     # -- Sending -------------------------------------------------------------------------------------------------------
 
-    def send(self, data: bytes, *, is_binary: bool) -> Coroutine[Any, Any, None] | None:
+    def send(self, frame: Frame) -> Coroutine[Any, Any, None] | None:
         """Writes one message.  The result, if any, is to be awaited: the client does not read fast enough.
 
         Raises `ConnectionResetError`.
@@ -319,13 +321,14 @@ class WebSocket:
         transport = self._transport
         if self._close_sent or transport.is_closing():
             raise ConnectionResetError("the connection is closed")
-        size = len(data)
+        data = frame.data
+        size, opcode = len(data), 0x82 if frame.is_binary else 0x81
         if size < 126:
-            transport.write(_SHORT.pack(0x82 if is_binary else 0x81, size) + data)
+            transport.write(_SHORT.pack(opcode, size) + data)
         elif size < 65536:
-            transport.write(_MEDIUM.pack(0x82 if is_binary else 0x81, 126, size) + data)
+            transport.write(_MEDIUM.pack(opcode, 126, size) + data)
         else:
-            transport.write(_LONG.pack(0x82 if is_binary else 0x81, 127, size) + data)
+            transport.write(_LONG.pack(opcode, 127, size) + data)
         return self._drained() if self._connection.writing_paused else None
 
     async def _drained(self) -> None:
@@ -406,21 +409,23 @@ def detect_lost_peer(transport: asyncio.Transport) -> None:
 class NativeFrontEnd:
     """The native protocol for one WebSocket."""
 
+    __slots__ = ("_dialect", "_websocket", "send")
+
     def __init__(self, websocket: WebSocket, session_id: str, max_message_bytes: int) -> None:
         self._websocket = websocket
         self._dialect = ClientDialect(session_id, max_message_bytes)
+        self.send = websocket.send
 
     async def receive(self) -> Iterable[SessionInput] | None:
         message = await self._websocket.receive()
         if message is None:
             return None
+        if not message.is_binary and IMAGE in message.data[:BEGINNING_BYTES]:
+            return await asyncio.to_thread(self._dialect.decode, message.data, is_binary=False)
         return self._dialect.decode(message.data, is_binary=message.is_binary)
 
     def encode(self, event: SessionEvent) -> Iterable[Frame]:
         return self._dialect.encode(event)
-
-    def send(self, frame: Frame) -> Coroutine[Any, Any, None] | None:
-        return self._websocket.send(frame.data, is_binary=frame.is_binary)
 
     async def close(self, code: int, reason: str) -> None:
         await self._websocket.close(code, reason)

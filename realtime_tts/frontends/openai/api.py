@@ -129,6 +129,8 @@ class HttpApi:
             return error
 
     def _parse(self, fields: Fields, info: ModelInfo) -> Speech:
+        if info.answers:
+            raise ModelNotFound(f"{info.name} answers conversations: use POST /v1/chat/completions", param="model")
         return parse_speech(
             fields,
             info,
@@ -173,4 +175,6 @@ class HttpApi:
             owned_by="realtime-tts",
             scheduler=self._engines.scheduler_of(engine),
             default=engine == self._engines.default_name,
+            answers=self._engines[engine].info.answers,
+            input_modalities=("text", *sorted(self._engines[engine].info.input_modalities)),
         )

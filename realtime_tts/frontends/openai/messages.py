@@ -95,6 +95,10 @@ class ModelEntry(Struct, frozen=True, kw_only=True):
     owned_by: str
     scheduler: str
     default: bool
+    answers: bool
+    """Whether it answers conversations: then it has /v1/chat/completions, and no /v1/audio/speech."""
+    input_modalities: tuple[str, ...]
+    """text; for a model that answers perhaps audio and image."""
 
 
 class ModelList(Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from msgspec import Struct
 from realtime_tts import __version__
 from realtime_tts.audio.format import Encoding
 from realtime_tts.frontends.native.messages import SessionConfig
+from realtime_tts.frontends.openai.chat_request import ChatRequest
 from realtime_tts.frontends.openai.messages import (
     AllVoices,
     AudioModels,
@@ -121,6 +122,17 @@ OPERATIONS = (
         errors=(400, 401, 413, 415),
     ),
     Operation(
+        "post",
+        "/v1/chat/completions",
+        "Answers a conversation with text, speech or both, if a model answers. protocol.md describes the response.",
+        {
+            "application/json": {"schema": {"type": "object", "description": "OpenAI's chat.completion."}},
+            "text/event-stream": {"schema": {"type": "string", "description": "chat.completion.chunk events."}},
+        },
+        body=_json_of("ChatRequest"),
+        errors=(400, 401, 404, 413, 415, 429, 500, 503),
+    ),
+    Operation(
         "get",
         "/v1/audio/voices",
         "Lists the voices of a model and their aliases, and those of all models.",
@@ -162,7 +174,13 @@ OPERATIONS = (
 
 def openapi() -> Json:
     """OpenAPI 3.1 of the API under /v1, without the WebSocket, which asyncapi.json describes."""
-    types = [SpeechRequest, SessionConfig, ErrorBody, *(each.ok for each in OPERATIONS if isinstance(each.ok, type))]
+    types = [
+        SpeechRequest,
+        SessionConfig,
+        ChatRequest,
+        ErrorBody,
+        *(each.ok for each in OPERATIONS if isinstance(each.ok, type)),
+    ]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     del schemas  # each is a reference to its component
     components |= _request_bodies(components.pop("SpeechRequest"), components.pop("SessionConfig"))

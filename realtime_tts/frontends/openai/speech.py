@@ -55,6 +55,7 @@ _LENGTH_IN_FRONT = (Encoding.WAV, Encoding.FLAC)
 _OWN_FIELDS = {
     *("voice", "speaker", "response_format", "sample_rate", "stream_audio"),
     *("frame_header", "word_timestamps", "timestamps_as", "on_new_context", "max_buffer_delay_ms", "streaming_mode"),
+    *("modalities", "input_sample_rate", "turn_detection"),
 }
 SESSION_FIELDS = frozenset(SessionConfig.__struct_fields__) - _OWN_FIELDS
 """Fields of `session.config` that mean the same here; the session checks their values."""

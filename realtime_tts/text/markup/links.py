@@ -61,6 +61,8 @@ class Links:
         scanner = self._scanner
         end = min(scanner.limit, scanner.at + patterns.MAX_URL_HEAD_CHARS)
         scheme = patterns.SCHEME.match(scanner.text, scanner.at, end)
+        if scheme is None and not _begins_scheme(scanner.text[scanner.at : end]):
+            return None  # such as "hww."
         authority = patterns.AUTHORITY.match(scanner.text, scheme.end(), end) if scheme else None
         if authority is None or authority.end() == end:
             if end == scanner.at + patterns.MAX_URL_HEAD_CHARS:
@@ -81,3 +83,8 @@ class Links:
         if rest.end() == scanner.limit and not scanner.final:
             raise NeedsMoreError
         scanner.leave()
+
+
+def _begins_scheme(text: str) -> bool:
+    """Whether all of it may be the beginning of a scheme."""
+    return any(scheme.startswith(text.lower()) for scheme in patterns.SCHEMES)

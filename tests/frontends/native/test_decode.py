@@ -1,8 +1,11 @@
 """Decoding of frames: any data is an input or a typed error."""
 
+import base64
 import contextlib
+import io
 import json
 
+import PIL.Image
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,15 +13,15 @@ from msgspec import UNSET
 
 from realtime_tts.errors import (
     InvalidConfig,
+    InvalidMedia,
     InvalidMessage,
     MalformedMessage,
     MessageTooBig,
-    UnexpectedMessage,
     UnreadableConfig,
 )
 from realtime_tts.frontends.native.decode import decode
 from realtime_tts.frontends.native.messages import CLIENT_MESSAGES, SessionConfig
-from realtime_tts.session.inputs import Cancel, Commit, Configure, PlaybackReport, SessionInput, Text
+from realtime_tts.session.inputs import Audio, Cancel, Commit, Configure, Image, PlaybackReport, SessionInput, Text
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -183,10 +186,40 @@ def test_an_invalid_time_is_rejected_with_its_field() -> None:
     assert caught.value.param == "playback_offset_ms"
 
 
-def test_binary_frames_and_frames_above_the_limit_are_rejected() -> None:
+def test_frames_above_the_limit_are_rejected() -> None:
     for is_binary in (False, True):
         with pytest.raises(MessageTooBig) as caught:
             decode(b"x" * 1001, is_binary=is_binary, max_message_bytes=1000)
         assert caught.value.close_code == 1009
-    with pytest.raises(UnexpectedMessage):
-        decode(b"x", is_binary=True, max_message_bytes=1000)
+
+
+def test_a_binary_frame_is_audio_of_a_turn() -> None:
+    assert decode(b"abcd", is_binary=True, max_message_bytes=1000) == Audio(b"abcd")
+    assert decoded('{"type": "input.audio", "audio": "YWJjZA==", "context_id": "a"}') == Audio(b"abcd", "a")
+
+
+def test_an_image_is_decoded() -> None:
+    file = io.BytesIO()
+    PIL.Image.new("RGB", (3, 2), (255, 0, 0)).save(file, "PNG")
+    url = "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+    item = decoded(json.dumps({"type": "input.image", "data": url}))
+    assert isinstance(item, Image)
+    assert item.image.pixels.tolist() == [[[255, 0, 0]] * 3] * 2
+
+
+def test_audio_and_images_that_are_not_valid_are_rejected() -> None:
+    for message in (
+        {"type": "input.audio", "audio": "%%%"},
+        {"type": "input.audio", "audio": ""},
+        {"type": "input.image", "data": "data:image/png,abc"},
+        {"type": "input.image", "data": base64.b64encode(b"no image").decode()},
+    ):
+        with pytest.raises(InvalidMedia):
+            decoded(json.dumps(message))
+
+
+def test_turn_detection_is_refused_by_name() -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        decoded('{"type": "session.config", "turn_detection": {"type": "server_vad"}}')
+    assert caught.value.param == "turn_detection"
+    assert isinstance(decoded('{"type": "session.config", "turn_detection": null}'), Configure)

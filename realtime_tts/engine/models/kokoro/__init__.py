@@ -21,6 +21,7 @@ def info() -> ModelInfo:
 def build(
     *,
     threads: int | None = None,
+    lanes: int | None = None,
     model_dir: Path | None = None,
     cache_dir: Path | None = None,
     rewrite: bool = True,
@@ -28,14 +29,17 @@ def build(
 ) -> Model:
     """Loads the voice and speaks a warm-up sentence, so that the first request is as fast as the others.
 
-    `threads` is the number of cores that one computation may use.  `model_dir` contains other weights of the same
-    layout as `model.onnx`.  `cache_dir` keeps the prepared model (default: the user's cache).  `rewrite=False` runs
-    the exported graph without our passes, a whole sentence at a time: slower, and without word timestamps.  `progress`
-    receives a line of text before each slow step.  Raises ModelNotUsable.
+    `threads` is the number of cores that one computation may use (default: up to 4), `lanes` the number of computations
+    at once, each of other requests (default: as many as this machine has cores for).  `model_dir` contains other
+    weights of the same layout as `model.onnx`.  `cache_dir` keeps the prepared model (default: the user's cache).
+    `rewrite=False` runs the exported graph without our passes, a whole sentence at a time: slower, and without word
+    timestamps.  `progress` receives a line of text before each slow step.  Raises ModelNotUsable.
     """
     from realtime_tts.engine.models.kokoro import loading  # imports onnxruntime
 
-    return loading.build(threads=threads, model_dir=model_dir, cache_dir=cache_dir, rewrite=rewrite, progress=progress)
+    return loading.build(
+        threads=threads, lanes=lanes, model_dir=model_dir, cache_dir=cache_dir, rewrite=rewrite, progress=progress
+    )
 
 
 def reader() -> Reader:

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from realtime_tts.clock import Clock, MonotonicClock
 from realtime_tts.engine.api import ModelInfo, SynthesisRequest
@@ -22,8 +23,10 @@ from realtime_tts.engine.models.kokoro.weights import find_weights
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts
 from realtime_tts.engine.stage import Model, Stage, StageInput, StageOutput, StageSpec
+from realtime_tts.errors import ModelNotUsable
 
 DEFAULT_VOICE = "af_heart"
+MAX_THREADS = 4
 SPECS = (StageSpec("acoustic", "cpu"), StageSpec("code2wav", "cpu"))
 # Slices of sound have their own lane: the next sentence is computed on the CPU's while this one is sent.
 UNMODIFIED_SPECS = (StageSpec("whole_graph", "cpu"), StageSpec("code2wav", "samples"))
@@ -50,6 +53,8 @@ WARM_UP_TEXT = "Hello there, and welcome: this is a sentence of usual length."
 MEASURED_FRAMES = (12, 40)
 """Chunks whose decoding is measured at loading: the cost per frame differs fourfold between machines, and the first
 request would be scheduled by a guess."""
+RESUME_FADE_S = 0.005
+"""A sentence that is made again has the same length, and other chunks with slightly different samples."""
 MEASUREMENTS = 1
 SAFETY_FACTOR = 1.6
 """Applied to these measurements until steps of real requests replace them: at loading nothing else used the machine,
@@ -64,6 +69,7 @@ def info() -> ModelInfo:
 def build(
     *,
     threads: int | None = None,
+    lanes: int | None = None,
     model_dir: Path | None = None,
     cache_dir: Path | None = None,
     rewrite: bool = True,
@@ -71,29 +77,52 @@ def build(
 ) -> Model:
     """Loads the voice and speaks a warm-up sentence, so that the first request is as fast as the others.
 
-    `threads` is how many cores one computation may use.  `model_dir` contains other weights of the same layout as
-    `model.onnx`.  `cache_dir` keeps the prepared model (default: the user's cache).  `rewrite=False` runs the exported
-    graph without our passes, a whole sentence at a time, for comparison: slower, and without word timestamps.
+    `threads` is how many cores one computation may use, `lanes` how many computations there are at once.  `model_dir`
+    contains other weights of the same layout as `model.onnx`.  `cache_dir` keeps the prepared model (default: the
+    user's cache).  `rewrite=False` runs the exported graph without our passes, a whole sentence at a time, for
+    comparison: slower, and without word timestamps.
     `progress` receives a line of text before each slow step.  Raises ModelNotUsable.
     """
-    threads = min(os.cpu_count() or 1, 4) if threads is None else threads
+    threads, lanes = division_of(os.cpu_count() or 1, threads, lanes)
     styles, weights = load_styles(), find_weights(model_dir)
-    first: Stage
-    last: Stage
+    pairs: list[tuple[Stage, Stage]]
     if rewrite:
-        specs, plan, nominal_streams = SPECS, CHUNK_PLAN, NOMINAL_STREAMS
+        pair, plan, nominal_streams = SPECS, CHUNK_PLAN, NOMINAL_STREAMS
         with prepared_model(weights, cache_dir or user_cache_dir(), progress) as graphs:
-            acoustic = load_session(graphs.acoustic, threads=threads)
-            vocoder = load_session(graphs.vocoder, threads=threads)
-        first, last = AcousticStage(acoustic, Pronouncers().read, styles), VocoderStage(vocoder, styles)
+            acoustics = _sessions(graphs.acoustic, threads, lanes)
+            vocoders = _sessions(graphs.vocoder, threads, lanes)
+        pairs = [
+            (AcousticStage(acoustic, Pronouncers().read, styles), VocoderStage(vocoder, styles))
+            for acoustic, vocoder in zip(acoustics, vocoders, strict=True)
+        ]
     else:
-        specs, plan, nominal_streams = UNMODIFIED_SPECS, UNMODIFIED_CHUNK_PLAN, UNMODIFIED_NOMINAL_STREAMS
+        pair, plan, nominal_streams = UNMODIFIED_SPECS, UNMODIFIED_CHUNK_PLAN, UNMODIFIED_NOMINAL_STREAMS
         whole = load_unmodified(weights, threads=threads)
-        first, last = WholeGraphStage(whole, Pronouncers().read, styles), SampleStage()
-    costs = _measure(first, last, plan, MonotonicClock())
+        pairs = [(WholeGraphStage(whole, Pronouncers().read, styles), SampleStage()) for _ in range(lanes)]
+    costs = _measure(*pairs[0], plan, MonotonicClock())
     return_free_memory()
-    stages = {specs[0].name: (first,), specs[1].name: (last,)}
+    specs = tuple(replace(spec, replicas=lanes) for spec in pair)
+    stages = {spec.name: tuple(each[index] for each in pairs) for index, spec in enumerate(specs)}
     return Model(_info(styles, rewrite=rewrite), specs, stages, plan, costs, nominal_streams)
+
+
+def division_of(cores: int, threads: int | None, lanes: int | None) -> tuple[int, int]:
+    """Threads of one computation, and computations at once.  Raises ModelNotUsable.
+
+    A lone listener waits least with all of a few cores in one computation; a computation gains little from more.
+    """
+    if lanes is None:
+        lanes = max(1, cores // MAX_THREADS) if threads is None else 1
+    if lanes < 1:
+        raise ModelNotUsable(f"lanes must be at least 1, got {lanes}")
+    return max(1, min(cores // lanes, MAX_THREADS)) if threads is None else threads, lanes
+
+
+def _sessions(path: Path, threads: int, lanes: int) -> list[Any]:
+    """A session for each lane.  With one thread they share it: it then computes in the thread of its caller."""
+    count = 1 if threads == 1 else lanes
+    sessions = [load_session(path, threads=threads) for _ in range(count)]
+    return sessions * (lanes // count)
 
 
 def _info(styles: Styles, *, rewrite: bool) -> ModelInfo:
@@ -108,6 +137,7 @@ def _info(styles: Styles, *, rewrite: bool) -> ModelInfo:
         mixes_voices=True,
         fields=frozenset(fields),
         ipa_symbols=IPA_SYMBOLS,
+        resume_fade_s=RESUME_FADE_S,
     )
 
 

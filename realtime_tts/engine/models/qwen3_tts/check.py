@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
+from realtime_tts.engine.models.qwen3.config import read_json
 from realtime_tts.engine.models.qwen3_tts import loading
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecConfig
-from realtime_tts.engine.models.qwen3_tts.config import ModelType, read_config, read_generation_config, read_json
+from realtime_tts.engine.models.qwen3_tts.config import ModelType, read_config, read_generation_config
 from realtime_tts.engine.models.qwen3_tts.memory import (
     CODEC_DIRECTORY,
     TALKERS,

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from realtime_tts.engine.models.qwen3_tts.codec_config import CodecConfig, CodecEncoderConfig
-from realtime_tts.engine.models.qwen3_tts.codec_layers import (
+from realtime_tts.engine.models.qwen3.codec.layers import (
     Attention,
     Conv,
     Linear,
@@ -27,6 +26,7 @@ from realtime_tts.engine.models.qwen3_tts.codec_layers import (
     rotate,
     rotations,
 )
+from realtime_tts.engine.models.qwen3_tts.codec_config import CodecConfig, CodecEncoderConfig
 
 Samples = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]

@@ -3,55 +3,15 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
-import msgspec
-
-from realtime_tts.errors import ModelNotUsable
-
-CONTROL_IDS = 1024
-"""The last ids of the Talker's vocabulary are not audio codes: tags, languages, speakers, and the end."""
-
-_T = TypeVar("_T")
+from realtime_tts.engine.models.qwen3.config import TalkerStackConfig, read_json
 
 
 class ModelType(StrEnum):
     CUSTOM_VOICE = "custom_voice"
     VOICE_DESIGN = "voice_design"
     BASE = "base"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackConfig:
-    """A stack of Qwen3 blocks.  A value that a published file omits has the reference's default."""
-
-    hidden_size: int
-    intermediate_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    num_key_value_heads: int
-    head_dim: int = 128
-    rms_norm_eps: float = 1e-6
-    rope_theta: float = 10_000.0
-    max_position_embeddings: int = 32_768
-    hidden_act: Literal["silu"] = "silu"
-    attention_bias: bool = False
-    use_sliding_window: bool = False
-    vocab_size: int
-    num_code_groups: int
-
-    def __post_init__(self) -> None:
-        sizes = (self.hidden_size, self.intermediate_size, self.num_hidden_layers, self.head_dim, self.vocab_size)
-        if min(sizes) < 1 or self.num_key_value_heads < 1 or self.num_code_groups < 2:
-            raise ValueError("sizes must be positive")
-        if self.num_attention_heads < 1 or self.num_attention_heads % self.num_key_value_heads:
-            raise ValueError(f"{self.num_attention_heads} heads cannot share {self.num_key_value_heads} kv heads")
-        if self.head_dim % 2:
-            raise ValueError(f"head_dim must be even, got {self.head_dim}")
-        if self.attention_bias or self.use_sliding_window:
-            raise ValueError("attention with a bias or a sliding window is not supported")
-        if not (self.rms_norm_eps > 0 and self.rope_theta > 0):
-            raise ValueError("rms_norm_eps and rope_theta must be positive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +22,11 @@ class RopeScaling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TalkerConfig(StackConfig):
-    code_predictor_config: StackConfig
+class TalkerConfig(TalkerStackConfig):
     rope_scaling: RopeScaling | None = None
     text_hidden_size: int
     text_vocab_size: int
     codec_bos_id: int
-    codec_eos_token_id: int
     codec_pad_id: int
     codec_think_id: int
     codec_nothink_id: int
@@ -79,18 +37,12 @@ class TalkerConfig(StackConfig):
     spk_is_dialect: dict[str, str | bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Not super(): a dataclass with slots is a new class, and the form without arguments refers to the old one.
-        StackConfig.__post_init__(self)
-        if self.num_code_groups != self.code_predictor_config.num_code_groups:
-            raise ValueError("the Talker and its code predictor differ in num_code_groups")
-        if not 0 < self.vocab_size - CONTROL_IDS <= self.code_predictor_config.vocab_size:
-            raise ValueError(f"vocab_size {self.vocab_size} leaves no codes, or more than the code predictor has")
+        # Not super(): see CodeStackConfig.
+        TalkerStackConfig.__post_init__(self)
         tags = (self.codec_bos_id, self.codec_pad_id, self.codec_think_id, self.codec_nothink_id)
         ids = (*tags, self.codec_think_bos_id, self.codec_think_eos_id, *self.codec_language_id.values())
         if bad := [i for i in (*ids, *self.spk_id.values()) if not 0 <= i < self.vocab_size]:
             raise ValueError(f"codec ids {bad} are outside the vocabulary")
-        if not self.vocab_size - CONTROL_IDS <= self.codec_eos_token_id < self.vocab_size:
-            raise ValueError(f"codec_eos_token_id {self.codec_eos_token_id} is not one of the control ids")
         for speaker, dialect in self.spk_is_dialect.items():
             if dialect is not False and dialect not in self.codec_language_id:
                 raise ValueError(f"speaker {speaker} has the unknown dialect {dialect}")
@@ -162,13 +114,3 @@ def read_config(directory: Path) -> ModelConfig:
 def read_generation_config(directory: Path) -> GenerationConfig:
     """Reads `generation_config.json`.  Raises ModelNotUsable."""
     return read_json(directory / "generation_config.json", GenerationConfig)
-
-
-def read_json(path: Path, shape: type[_T]) -> _T:
-    """Reads a JSON file into a typed value, without its unknown fields.  Raises ModelNotUsable."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=shape)
-    except OSError as error:
-        raise ModelNotUsable(f"{path} cannot be read: {error.strerror}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ModelNotUsable(f"{path} is not valid: {error}") from error

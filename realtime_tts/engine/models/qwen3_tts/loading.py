@@ -7,18 +7,28 @@ import torch
 
 from realtime_tts.clock import MonotonicClock
 from realtime_tts.engine.api import ModelInfo, Sampling, SynthesisRequest
-from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint, default_dtype
-from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav, DecoderWeights
+from realtime_tts.engine.models.qwen3.checkpoint import Checkpoint, default_dtype
+from realtime_tts.engine.models.qwen3.codec.decoder import Code2Wav
+from realtime_tts.engine.models.qwen3.codec.layers import reject_unused
+from realtime_tts.engine.models.qwen3.codec.stage import Code2WavStage
+from realtime_tts.engine.models.qwen3.config import read_json
+from realtime_tts.engine.models.qwen3.embeddings import load_projection
+from realtime_tts.engine.models.qwen3.lane_stream import LaneStream
+from realtime_tts.engine.models.qwen3.options import DTYPES, parse_device, require_at_least, require_one_of
+from realtime_tts.engine.models.qwen3.predictor import KVMode, fastest_kv_mode
+from realtime_tts.engine.models.qwen3.sampling import CodeSampling
+from realtime_tts.engine.models.qwen3.talker import Talker, TalkerWeights, load_weights
+from realtime_tts.engine.models.qwen3_tts.code2wav import DecoderWeights
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecConfig, SpeakerEncoderConfig
 from realtime_tts.engine.models.qwen3_tts.codec_encoder import CodecEncoder
-from realtime_tts.engine.models.qwen3_tts.codec_layers import reject_unused
 from realtime_tts.engine.models.qwen3_tts.config import (
     ModelConfig,
     ModelType,
+    TalkerConfig,
     read_config,
     read_generation_config,
-    read_json,
 )
+from realtime_tts.engine.models.qwen3_tts.generation import published_sampling
 from realtime_tts.engine.models.qwen3_tts.memory import (
     CODEC_DIRECTORY,
     CODEC_DTYPE,
@@ -26,12 +36,9 @@ from realtime_tts.engine.models.qwen3_tts.memory import (
     checkpoint_memory,
 )
 from realtime_tts.engine.models.qwen3_tts.model_info import SAMPLES_PER_FRAME
-from realtime_tts.engine.models.qwen3_tts.predictor import KVMode, fastest_kv_mode
 from realtime_tts.engine.models.qwen3_tts.prompt import PromptBuilder
-from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, published_sampling
 from realtime_tts.engine.models.qwen3_tts.speaker_encoder import SpeakerEncoder
-from realtime_tts.engine.models.qwen3_tts.stages import Code2WavStage, LaneStream, TalkerStage, WindowedCode2WavStage
-from realtime_tts.engine.models.qwen3_tts.talker import Talker, TalkerWeights, load_weights
+from realtime_tts.engine.models.qwen3_tts.stages import TalkerStage, WindowedCode2WavStage
 from realtime_tts.engine.models.qwen3_tts.tokenizer import load_tokenizer
 from realtime_tts.engine.models.qwen3_tts.voices import GPU_DECODER_SLOTS, VoiceBuilder
 from realtime_tts.engine.models.spec import Report
@@ -40,11 +47,12 @@ from realtime_tts.engine.scheduling.cost_model import LinearCost, PipelineCosts
 from realtime_tts.engine.stage import Model, StageInput, StageSpec
 from realtime_tts.errors import ModelNotUsable
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 DECODERS = ("stateful", "windowed")
 CHUNK_SIZES = (2, 4, 8, 16, 25)
 CPU_SLOTS = 4
 """A CPU run checks correctness (RTF 4.6 to 6 on two cores): more streams would show nothing new."""
+MIN_FRAMES = 2
+"""The end is not drawn before this number of frames (reference: min_new_tokens)."""
 MAX_SLOTS = 256
 """The most slots without the option: no published measurement has more on one GPU."""
 
@@ -91,18 +99,18 @@ def load_options(
     threads: int | None,
 ) -> LoadOptions:
     """Validates the options.  Raises ModelNotUsable, which names the invalid one."""
-    torch_device = _device(device)
-    _require_one_of("dtype", dtype, ("auto", *DTYPES))
-    _require_one_of("predictor_kv", predictor_kv, ("auto", *KVMode))
-    _require_one_of("graphs", graphs, ("auto", True, False))
-    _require_one_of("compiled", compiled, (True, False))
-    _require_one_of("code2wav", code2wav, DECODERS)
+    torch_device = parse_device(device)
+    require_one_of("dtype", dtype, ("auto", *DTYPES))
+    require_one_of("predictor_kv", predictor_kv, ("auto", *KVMode))
+    require_one_of("graphs", graphs, ("auto", True, False))
+    require_one_of("compiled", compiled, (True, False))
+    require_one_of("code2wav", code2wav, DECODERS)
     if slots not in (None, "auto"):
-        _require_at_least("slots", slots, 1)
-    _require_at_least("max_len", max_len, 64)
-    _require_at_least("context_frames", context_frames, 1)
+        require_at_least("slots", slots, 1)
+    require_at_least("max_len", max_len, 64)
+    require_at_least("context_frames", context_frames, 1)
     if threads is not None:
-        _require_at_least("threads", threads, 1)
+        require_at_least("threads", threads, 1)
     torch_dtype = default_dtype(torch_device) if dtype == "auto" else DTYPES[dtype]
     if compiled and torch_device.type == "cpu" and torch_dtype == torch.float32:
         raise ModelNotUsable("compiled: torch.compile cannot read the packed layout of float32 weights on a CPU")
@@ -183,31 +191,6 @@ def check_max_len(config: ModelConfig, max_len: int) -> None:
         raise ModelNotUsable(f"max_len: at most {config.talker_config.max_position_embeddings}, got {max_len}")
 
 
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except (RuntimeError, TypeError) as error:
-        raise ModelNotUsable(f"device must be auto, cpu, cuda or cuda:N, got {name!r}") from error
-    if device.type not in ("cpu", "cuda"):
-        raise ModelNotUsable(f"device must be auto, cpu, cuda or cuda:N, got {name!r}")
-    if device.type == "cuda" and not (device.index or 0) < torch.cuda.device_count():
-        raise ModelNotUsable(f"device {name} does not exist; torch sees {torch.cuda.device_count()} GPUs")
-    return device
-
-
-def _require_one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
-    if value not in allowed:
-        *others, last = map(str, allowed)
-        raise ModelNotUsable(f"{option} must be {', '.join(others)} or {last}, got {value!r}")
-
-
-def _require_at_least(option: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ModelNotUsable(f"{option} must be an integer of at least {least}, got {value!r}")
-
-
 def _check_consistency(config: ModelConfig, codec: CodecConfig) -> None:
     """Raises ModelNotUsable if the codec does not decode the codes that the Talker generates."""
     talker, decoder = config.talker_config, codec.decoder_config
@@ -238,12 +221,20 @@ class _SpeakerFile:
     speaker_encoder_config: SpeakerEncoderConfig
 
 
+def load_talker_weights(checkpoint: Checkpoint, config: TalkerConfig, *, compiled: bool = False) -> TalkerWeights:
+    """Reads every tensor under `talker.`.  Raises ModelNotUsable."""
+    wide = config.text_hidden_size
+    table = checkpoint.read("talker.model.text_embedding.weight", (config.text_vocab_size, wide))
+    projection = load_projection(checkpoint, "talker.text_projection", wide, wide, config.hidden_size)
+    return load_weights(checkpoint, config, table, projection, compiled=compiled)
+
+
 def load_talker(
     directory: Path, config: ModelConfig, device: torch.device, dtype: torch.dtype, *, compiled: bool = False
 ) -> tuple[TalkerWeights, SpeakerEncoder | None]:
     """The Talker's weights, and the speaker encoder if the model clones voices.  Raises ModelNotUsable."""
     with Checkpoint(directory, device, dtype) as checkpoint:
-        weights = load_weights(checkpoint, config.talker_config, compiled=compiled)
+        weights = load_talker_weights(checkpoint, config.talker_config, compiled=compiled)
         if config.tts_model_type is not ModelType.BASE:
             return weights, None
         shape = read_json(directory / "config.json", _SpeakerFile).speaker_encoder_config
@@ -305,6 +296,7 @@ def _allocate_slots(
             slots=slots,
             max_len=options.max_len,
             text_pad_id=config.tts_pad_token_id,
+            min_frames=MIN_FRAMES,
             kv_mode=kv_mode,
         )
         return talker, Code2Wav(codec.decoder_config, decoder_weights, 1 if options.windowed else slots, options.device)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import torch
 
-from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
+from realtime_tts.engine.models.qwen3.checkpoint import Checkpoint
+from realtime_tts.engine.models.qwen3.config import CodeStackConfig, StackConfig, read_json
 from realtime_tts.engine.models.qwen3_tts.code2wav import state_shapes
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecConfig, CodecDecoderConfig
-from realtime_tts.engine.models.qwen3_tts.config import ModelType, StackConfig, read_config, read_json
+from realtime_tts.engine.models.qwen3_tts.config import ModelType, read_config
 from realtime_tts.engine.models.qwen3_tts.model_info import TASK_TYPES
 
 CODEC_DIRECTORY = "speech_tokenizer"
@@ -21,7 +22,7 @@ VOICE_CACHE_BYTES = 512 * 1024**2
 WORKING_BYTES, WORKING_SHARE = 2 * 1024**3, 0.15
 """Reserved for activations, whichever is more.  A decode of 16 streams of 25 frames takes 1.8 GB."""
 
-_stack = partial(StackConfig, num_attention_heads=16, num_key_value_heads=8, num_code_groups=16)
+_stack = partial(CodeStackConfig, num_attention_heads=16, num_key_value_heads=8, num_code_groups=16)
 TALKERS = {
     "0.6B": _stack(hidden_size=1024, intermediate_size=3072, num_hidden_layers=28, vocab_size=3072),
     "1.7B": _stack(hidden_size=2048, intermediate_size=6144, num_hidden_layers=28, vocab_size=3072),
@@ -79,8 +80,8 @@ def published_memory(size: str, model_type: ModelType, dtype: torch.dtype, max_l
 def _memory(
     name: str,
     model_type: ModelType,
-    talker: StackConfig,
-    predictor: StackConfig,
+    talker: CodeStackConfig,
+    predictor: CodeStackConfig,
     codec: CodecDecoderConfig,
     values: tuple[int, int, int],
     dtype: torch.dtype,

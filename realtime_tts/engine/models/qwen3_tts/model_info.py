@@ -47,6 +47,8 @@ language."""
 SILENT_FRAMES = 1
 """A CustomVoice begins with 80 ms of digital silence, at most -103 dBFS over 2229 requests (published measurement,
 github.com/sgl-project/sglang-omni, pull 1901)."""
+RESUME_FADE_S = 0.005
+"""With the same seed a sentence is made again with the same codes, up to the rounding of another batch."""
 
 TASK_TYPES = {
     ModelType.CUSTOM_VOICE: "CustomVoice",
@@ -77,6 +79,7 @@ def describe(config: ModelConfig, name: str) -> ModelInfo:
         reads_ahead=config.tts_model_type is not ModelType.BASE,
         fields=fields,
         task_type=TASK_TYPES[config.tts_model_type],
+        resume_fade_s=RESUME_FADE_S,
         silent_frames=SILENT_FRAMES if config.tts_model_type is ModelType.CUSTOM_VOICE else 0,
     )
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F  # noqa: N812 - its usual name
 
-from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
-from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, ModelType, TalkerConfig
+from realtime_tts.engine.models.qwen3.embeddings import Embeddings, Prompt
+from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, ModelType
 from realtime_tts.engine.models.qwen3_tts.tokenizer import TextTokenizer
 from realtime_tts.errors import InvalidConfig, NothingToSpeak, UnknownVoice
 
@@ -53,67 +52,6 @@ class Speech:
         if self.voice is not None and self.voice.reference is not None and not self.text_complete:
             # Text shorter than the recording is padded to its length, and the padding cannot be filled later.
             raise ValueError("a reference recording needs all of the text")
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """`embeddings` (t, hidden) precede the first frame; one of `trailing` (r, hidden) is fed in per later frame."""
-
-    embeddings: torch.Tensor
-    trailing: torch.Tensor
-    text_complete: bool = True
-    prefix_length: int = 0
-    """The number of `embeddings` before the text has an effect: the longest prefix that is the same for every text of
-    one voice, language and layout.  Always fewer than all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Embeddings:
-    """Tables that map text and codes to the Talker's inputs."""
-
-    text_table: torch.Tensor
-    projection: tuple[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-    """Two layers, weight and bias: from the width of text embeddings to the Talker's."""
-    codec_table: torch.Tensor
-    """Code 0, tags, languages and speakers."""
-    group_tables: tuple[torch.Tensor, ...]
-    """Codes 1 to 15."""
-
-    def text(self, ids: Sequence[int]) -> torch.Tensor:
-        """(len(ids), hidden)"""
-        embedded = F.embedding(self._index(ids), self.text_table)
-        return F.linear(F.silu(F.linear(embedded, *self.projection[0])), *self.projection[1])
-
-    def codec(self, ids: Sequence[int]) -> torch.Tensor:
-        """(len(ids), hidden)"""
-        return F.embedding(self._index(ids), self.codec_table)
-
-    def frames(self, codes: npt.NDArray[np.int64]) -> torch.Tensor:
-        """The sum of a frame's code embeddings: (n, 16) -> (n, hidden)."""
-        columns = torch.from_numpy(codes.astype(np.int64)).to(self.codec_table.device).unbind(1)
-        tables = (self.codec_table, *self.group_tables)
-        return torch.stack([F.embedding(c, t) for c, t in zip(columns, tables, strict=True)], 1).sum(1)
-
-    def _index(self, ids: Sequence[int]) -> torch.Tensor:
-        return torch.tensor(ids, dtype=torch.long, device=self.codec_table.device)
-
-
-def load_embeddings(checkpoint: Checkpoint, config: TalkerConfig, groups: tuple[torch.Tensor, ...]) -> Embeddings:
-    """`groups` are the tables that the code predictor has read.  Raises ModelNotUsable."""
-    text_hidden, hidden = config.text_hidden_size, config.hidden_size
-
-    def layer(name: str, outputs: int) -> tuple[torch.Tensor, torch.Tensor]:
-        prefix = f"talker.text_projection.{name}"
-        return checkpoint.read(f"{prefix}.weight", (outputs, text_hidden)), checkpoint.read(
-            f"{prefix}.bias", (outputs,)
-        )
-
-    return Embeddings(
-        text_table=checkpoint.read("talker.model.text_embedding.weight", (config.text_vocab_size, text_hidden)),
-        projection=(layer("linear_fc1", text_hidden), layer("linear_fc2", hidden)),
-        codec_table=checkpoint.read("talker.model.codec_embedding.weight", (config.vocab_size, hidden)),
-        group_tables=groups,
-    )
 
 
 class PromptBuilder:

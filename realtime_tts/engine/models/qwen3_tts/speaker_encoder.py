@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from realtime_tts.engine.models.qwen3.codec.layers import Conv, StateDict, reject_unused
 from realtime_tts.engine.models.qwen3_tts import mel
 from realtime_tts.engine.models.qwen3_tts.codec_config import SpeakerEncoderConfig
-from realtime_tts.engine.models.qwen3_tts.codec_layers import Conv, StateDict, reject_unused
 
 Samples = npt.NDArray[np.float32]
 Activation = Callable[[Tensor], Tensor]

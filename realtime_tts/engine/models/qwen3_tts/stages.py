@@ -2,64 +2,31 @@
 
 import secrets
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from realtime_tts.engine.api import Sampling, SynthesisRequest
-from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav
+from realtime_tts.engine.api import SynthesisRequest
+from realtime_tts.engine.models.qwen3.codec.decoder import Code2Wav
+from realtime_tts.engine.models.qwen3.codec.stage import DecoderStart, audio_output
+from realtime_tts.engine.models.qwen3.lane_stream import LaneStream
+from realtime_tts.engine.models.qwen3.length_limits import max_frames, min_frames
+from realtime_tts.engine.models.qwen3.sampling import CodeSampling, code_sampling
+from realtime_tts.engine.models.qwen3.talker import SlotState, Talker
 from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, ModelType
-from realtime_tts.engine.models.qwen3_tts.length_limits import max_frames, min_frames
 from realtime_tts.engine.models.qwen3_tts.model_info import language_name
 from realtime_tts.engine.models.qwen3_tts.prompt import PromptBuilder, Speech
-from realtime_tts.engine.models.qwen3_tts.sampling import MIN_TEMPERATURE, CodeSampling, SamplingParams
-from realtime_tts.engine.models.qwen3_tts.talker import SlotState, Talker
 from realtime_tts.engine.models.qwen3_tts.tokenizer import TextTokenizer
 from realtime_tts.engine.models.qwen3_tts.voices import ReadyVoice, VoiceBuilder
 from realtime_tts.engine.stage import StageInput, StageOutput, host_array
-from realtime_tts.errors import InvalidConfig, RealtimeTTSError, SynthesisFailed
+from realtime_tts.errors import InvalidConfig, RealtimeTTSError
 
 Codes = npt.NDArray[np.int64]
 
 RETRIES = 2
 """The number of times that speech which ended too early is started again with another seed."""
-MIN_TOP_P = 1e-6
-"""Replaces 0: only the best code is kept."""
-
-
-class LaneStream:
-    """The CUDA stream of a lane, entered for everything that a stage does there; on a CPU it does nothing."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
-
-    def __call__(self) -> AbstractContextManager[object]:
-        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
-
-
-def code_sampling(published: CodeSampling, requested: Sampling, seed: int) -> CodeSampling:
-    """The published sampling parameters, overridden by those of a request.
-
-    A request's parameters apply to the first code of a frame, as in the reference, which has others for the fifteen
-    after it.  But temperature 0 makes all codes deterministic.
-    """
-    talker, predictor = published.talker, published.predictor
-    temperature = talker.temperature if requested.temperature is None else requested.temperature
-    if temperature < MIN_TEMPERATURE:
-        temperature = 0.0
-        predictor = replace(predictor, temperature=0.0)
-    params = SamplingParams(
-        temperature,
-        talker.top_k if requested.top_k is None else requested.top_k,
-        talker.top_p if requested.top_p is None else max(requested.top_p, MIN_TOP_P),
-    )
-    penalty = published.repetition_penalty if requested.repetition_penalty is None else requested.repetition_penalty
-    return CodeSampling(params, predictor, penalty, seed)
 
 
 @dataclass(slots=True)
@@ -92,13 +59,6 @@ class _Prefix:
     voice: ReadyVoice
     language: str | None
     positions: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DecoderStart:
-    """The decoder's state at the end of the recording of a cloned voice."""
-
-    state: Tensor
 
 
 class TalkerStage:
@@ -188,7 +148,7 @@ class TalkerStage:
         new = [row.request for row in batch if row.request.request_id not in self._rows]
         errors: dict[str, RealtimeTTSError] = {}
         for request, voice in zip(new, self._voices(new), strict=True):
-            allowed = RETRIES if request.sampling.seed is None else 0
+            allowed = RETRIES if request.sampling.seed is None or request.sampling.seed_is_drawn else 0
             try:
                 self._add(request, voice, retries.get(request.request_id, allowed))
             except RealtimeTTSError as error:
@@ -208,7 +168,9 @@ class TalkerStage:
         speech = self._speech(request, voice)
         prompt = self._prompts.build(speech)
         prefix = None if voice is None else voice.prefix_in(speech.language)
-        seed = self._draw_seed() if request.sampling.seed is None else request.sampling.seed
+        # A retry with a drawn seed has the next one, so that another replica makes the same audio again.
+        used = RETRIES - retries if request.sampling.seed_is_drawn else 0
+        seed = self._draw_seed() if request.sampling.seed is None else request.sampling.seed + used
         sampling = code_sampling(self._published, request.sampling, seed)
         new_prefix = None
         if voice is not None and prefix is None:
@@ -314,38 +276,6 @@ def _flush(row: _Row) -> list[Codes]:
     return frames
 
 
-class Code2WavStage:
-    """Decodes each stream with its state: chunks of any size give the same samples.
-
-    A cloned voice continues from the end of its recording.  The silence at the start of a CustomVoice is decoded like
-    any other frame, so that the state is right; the engine does not play it (`ModelInfo.silent_frames`).
-    """
-
-    def __init__(self, decoder: Code2Wav, lane_stream: LaneStream) -> None:
-        self.decoder = decoder
-        self._lane_stream = lane_stream
-        self._slots: dict[str, int] = {}
-
-    def run(self, batch: Sequence[StageInput]) -> Sequence[StageOutput]:
-        with self._lane_stream():
-            slots = [self._slot(row) for row in batch]
-            return [_audio(samples) for samples in self.decoder.decode(slots, [_new_frames(row) for row in batch])]
-
-    def release(self, request_id: str) -> None:
-        slot = self._slots.pop(request_id, None)  # absent if `run` raised before this row
-        if slot is not None:
-            self.decoder.arena.release(slot)
-
-    def _slot(self, row: StageInput) -> int:
-        """The request's decoder slot, which a new request acquires."""
-        request_id = row.request.request_id
-        if request_id not in self._slots:
-            slot = self._slots[request_id] = self.decoder.arena.acquire()
-            if isinstance(row.handoff, DecoderStart):
-                self.decoder.arena.restore(slot, row.handoff.state)
-        return self._slots[request_id]
-
-
 class WindowedCode2WavStage:
     """Decodes each chunk from a zero state after `context_frames` of context, as other servers do: for comparison.
 
@@ -366,15 +296,4 @@ class WindowedCode2WavStage:
     def _decode(self, row: StageInput) -> StageOutput:
         assert row.chunk is not None, "the last stage always gets a chunk"
         codes = np.asarray(host_array(row.values), np.int64)
-        return _audio(self._decoder.decode_windowed(codes, row.chunk.start - row.chunk.context_start))
-
-
-def _new_frames(row: StageInput) -> Codes:
-    assert row.chunk is not None, "the last stage always gets a chunk"
-    return np.asarray(host_array(row.values), np.int64)[row.chunk.start - row.chunk.context_start :][: row.chunk.frames]
-
-
-def _audio(samples: npt.NDArray[np.float32]) -> StageOutput:
-    if not np.isfinite(samples).all():
-        return StageOutput(samples, error=SynthesisFailed("the codec returned invalid samples for this sentence"))
-    return StageOutput(samples)
+        return audio_output(self._decoder.decode_windowed(codes, row.chunk.start - row.chunk.context_start))

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from realtime_tts.engine.models.qwen3_tts.layers import KVPrefix
+from realtime_tts.engine.models.qwen3.layers import KVPrefix
 
 OVERHEAD_BYTES = 1024
 """Counted for each voice in addition to its arrays, so that the number of tiny voices is limited too."""

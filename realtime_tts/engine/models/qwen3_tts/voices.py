@@ -11,9 +11,9 @@ from torch import Tensor
 from realtime_tts.audio.pcm import playable
 from realtime_tts.audio.resample import StreamingResampler
 from realtime_tts.engine.api import Reference, SynthesisRequest
-from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav
+from realtime_tts.engine.models.qwen3.codec.decoder import Code2Wav
+from realtime_tts.engine.models.qwen3.layers import KVPrefix
 from realtime_tts.engine.models.qwen3_tts.codec_encoder import CodecEncoder
-from realtime_tts.engine.models.qwen3_tts.layers import KVPrefix
 from realtime_tts.engine.models.qwen3_tts.model_info import SAMPLE_RATE_HZ
 from realtime_tts.engine.models.qwen3_tts.prompt import ClonedVoice, ReferenceSpeech
 from realtime_tts.engine.models.qwen3_tts.speaker_encoder import SpeakerEncoder

@@ -3,6 +3,7 @@
 import math
 import re
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +14,16 @@ from realtime_tts.engine.api import Samples, SynthesisRequest, Word
 Frames = npt.NDArray[np.int64]
 """(n, 3): pitch, timbre and loudness of each codec frame."""
 
+CODE_LIMITS = (16, 4, 4)
+"""The codes of a frame are below these."""
 SAMPLE_RATE_HZ = 24_000
 SAMPLES_PER_FRAME = 1920
 FRAMES_PER_CHARACTER = 0.8
 """15.6 characters a second: the usual rate of English speech."""
+
+
+FRAMES_PER_TOKEN = 2.4
+"""Of an answer, whose tokens are three characters."""
 
 
 @dataclass(slots=True)
@@ -45,13 +52,39 @@ class FrameMaker:
         self._digest = zlib.crc32(text[self._read : end].encode("utf-8", "replace") + b"\0", self._digest)
         self._read = end
         self.done += 1
-        pitch = (self._digest & 7) + 8 * (self.voice == "tone_high")
-        return np.array([(pitch, self._digest >> 3 & 3, self._digest >> 5 & 3)], np.int64)
+        return _frame(self._digest, self.voice)
 
     @property
     def _end(self) -> int:
         """The characters that are spoken at the end of the next frame."""
         return math.ceil((self.done + 1) * self.speed / FRAMES_PER_CHARACTER)
+
+
+@dataclass(slots=True)
+class TokenFrameMaker:
+    """Makes the frames of an answer in order, while its tokens arrive: frame k depends on the tokens up to k."""
+
+    voice: str
+    done: int = 0
+    _digest: int = 0
+
+    def next(self, ids: Sequence[int]) -> Frames:
+        """(1, 3)."""
+        token = ids[self.done] if self.done < len(ids) else -1
+        self._digest = zlib.crc32(f"{token}\0".encode(), self._digest)
+        self.done += 1
+        return _frame(self._digest, self.voice)
+
+
+def _frame(digest: int, voice: str) -> Frames:
+    pitch = (digest & 7) + 8 * (voice == "tone_high")
+    return np.array([(pitch, digest >> 3 & 3, digest >> 5 & 3)], np.int64)
+
+
+def answer_codes(ids: Sequence[int], voice: str, frames_per_token: float = FRAMES_PER_TOKEN) -> Frames:
+    """All codec frames of an answer (n, 3)."""
+    maker = TokenFrameMaker(voice)
+    return np.concatenate([maker.next(ids) for _ in range(max(1, round(len(ids) * frames_per_token)))])
 
 
 def frame_count(text: str, speed: float) -> int:

@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 from realtime_tts.clock import VirtualClock
+from realtime_tts.engine.api import Submit
+from realtime_tts.engine.config import EngineConfig
 from realtime_tts.engine.models.kokoro import loading as kokoro
 from realtime_tts.engine.models.kokoro.styles import load_styles
 from realtime_tts.engine.scheduling.chunking import ChunkPlan
 from realtime_tts.engine.stage import Model, StageInput, StageOutput
 from realtime_tts.errors import ModelNotUsable, NothingToSpeak
+from tests.cluster.moved import speak_and_lose
 from tests.engine.models.kokoro.conftest import WHOLE, Array, Speaker, real_voice
+from tests.fakes import make_engine, run_to_end, samples_of
 
 SENTENCE = "The realtime voice server streams audio to every client over a single web socket connection."
 SHORT = "Hello there, how can I help you today?"
@@ -220,3 +224,51 @@ def test_the_costs_of_a_sentence_and_of_its_chunks_are_measured_after_a_warm_up(
     assert costs.decode.base_s == pytest.approx(kokoro.SAFETY_FACTOR * 0.014)
     assert costs.decode.per_unit_s == pytest.approx(kokoro.SAFETY_FACTOR * 0.0036)
     assert not acoustic.active | vocoder.active
+
+
+@pytest.mark.slow
+@real_voice
+def test_a_sentence_that_another_replica_continues_has_its_whole_length_and_no_step_at_the_joint(
+    speaker: Speaker,
+) -> None:
+    request = dataclasses.replace(speaker.request(SHORT), initial_codec_chunk_frames=20)
+    whole = np.concatenate(speaker.say(SHORT, kokoro.CHUNK_PLAN))
+    moved = speak_and_lose(lambda: speaker.model, request, packets=1)
+    assert len(moved.samples) == len(whole)
+    assert moved.step_at_joint() <= moved.usual_steps()
+    assert np.corrcoef(loudness(moved.samples), loudness(whole))[0, 1] > 0.99
+
+
+def loudness(samples: Array) -> Array:
+    """Of every 25 ms."""
+    usable = samples[: len(samples) // 600 * 600]
+    return np.asarray(np.sqrt(np.mean(usable.reshape(-1, 600) ** 2, axis=1)), np.float32)
+
+
+def test_cores_are_divided_into_lanes() -> None:
+    for cores, threads, lanes, expected in (
+        (1, None, None, (1, 1)),
+        (2, None, None, (2, 1)),
+        (16, None, None, (4, 4)),
+        (2, None, 2, (1, 2)),
+        (16, 8, None, (8, 1)),
+        (16, 1, 16, (1, 16)),
+    ):
+        assert kokoro.division_of(cores, threads, lanes) == expected, (cores, threads, lanes)
+    with pytest.raises(ModelNotUsable, match="lanes must be at least 1"):
+        kokoro.division_of(4, None, 0)
+
+
+@pytest.mark.slow
+@real_voice
+def test_two_lanes_of_one_thread_speak_two_requests_as_one_lane_does(speaker: Speaker, cache_dir: Path) -> None:
+    model = kokoro.build(threads=1, lanes=2, cache_dir=cache_dir)
+    assert model.lanes == ("cpu-0", "cpu-1")
+    requests = [dataclasses.replace(speaker.request(text), streamed=False) for text in (SHORT, "Once more.")]
+    engine, events = make_engine(model, config=EngineConfig(max_wait_s=None))
+    for request in requests:
+        engine.handle(Submit(request))
+    run_to_end(engine)
+    for request in requests:
+        spoken = sum(len(part) for part in samples_of(events, request.request_id))
+        assert spoken == len(speaker.frames(request)) * 600

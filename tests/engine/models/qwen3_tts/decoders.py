@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 import torch
 
-from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav, DecoderWeights
+from realtime_tts.engine.models.qwen3.codec.decoder import Code2Wav
+from realtime_tts.engine.models.qwen3.codec.layers import StateDict, reject_unused
+from realtime_tts.engine.models.qwen3_tts.code2wav import DecoderWeights
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecDecoderConfig
-from realtime_tts.engine.models.qwen3_tts.codec_layers import StateDict, reject_unused
 
 
 def make_decoder(config: dict[str, Any] | CodecDecoderConfig, state: StateDict, slots: int) -> Code2Wav:

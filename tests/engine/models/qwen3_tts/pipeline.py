@@ -11,10 +11,11 @@ import numpy.typing as npt
 from realtime_tts.engine import models
 from realtime_tts.engine.api import EngineEvent, Sampling, Submit, SynthesisRequest
 from realtime_tts.engine.config import EngineConfig
-from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav
+from realtime_tts.engine.models.qwen3.codec.decoder import Code2Wav
+from realtime_tts.engine.models.qwen3.codec.stage import Code2WavStage
+from realtime_tts.engine.models.qwen3.sampling import CodeSampling, code_sampling
 from realtime_tts.engine.models.qwen3_tts.prompt import ClonedVoice, Speech
-from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling
-from realtime_tts.engine.models.qwen3_tts.stages import Code2WavStage, TalkerStage, code_sampling
+from realtime_tts.engine.models.qwen3_tts.stages import TalkerStage
 from realtime_tts.engine.models.qwen3_tts.voices import ReadyVoice, VoiceBuilder
 from realtime_tts.engine.stage import Model
 from realtime_tts.errors import InvalidConfig

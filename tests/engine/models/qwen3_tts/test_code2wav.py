@@ -13,7 +13,8 @@ from msgspec import convert, to_builtins
 
 torch = pytest.importorskip("torch")
 
-from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav, state_shapes  # noqa: E402
+from realtime_tts.engine.models.qwen3.codec.decoder import Code2Wav  # noqa: E402
+from realtime_tts.engine.models.qwen3_tts.code2wav import state_shapes  # noqa: E402
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecDecoderConfig  # noqa: E402
 from realtime_tts.engine.models.qwen3_tts.memory import CODEC, DECODER_VALUES  # noqa: E402
 from realtime_tts.errors import ModelNotUsable  # noqa: E402

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from realtime_tts.engine.models.qwen3.config import read_json
 from realtime_tts.engine.models.qwen3_tts.codec_config import (
     CodecConfig,
     CodecDecoderConfig,
     CodecEncoderConfig,
     SpeakerEncoderConfig,
 )
-from realtime_tts.engine.models.qwen3_tts.config import read_json
 from realtime_tts.errors import ModelNotUsable
 
 DECODER = {"codebook_dim": 512, "hidden_size": 512, "head_dim": 64, "intermediate_size": 1024}

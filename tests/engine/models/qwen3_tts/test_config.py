@@ -9,12 +9,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from realtime_tts.engine.models.qwen3_tts.config import (
-    ModelType,
-    read_config,
-    read_generation_config,
-)
-from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, SamplingParams, published_sampling
+from realtime_tts.engine.models.qwen3.sampling import CodeSampling, SamplingParams
+from realtime_tts.engine.models.qwen3_tts.config import ModelType, read_config, read_generation_config
+from realtime_tts.engine.models.qwen3_tts.generation import published_sampling
 from realtime_tts.errors import ModelNotUsable
 from tests.engine.models.qwen3_tts.tiny import GetTiny
 

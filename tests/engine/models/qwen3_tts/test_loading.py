@@ -22,6 +22,7 @@ from realtime_tts.engine.api import Cancel, FinishReason, Reference, RequestFini
 from realtime_tts.engine.stage import Model
 from realtime_tts.errors import InvalidConfig, ModelNotUsable, SynthesisTruncated, UnknownVoice
 from tests.base_client import base_client
+from tests.cluster.moved import speak_and_lose
 from tests.engine.models.qwen3_tts.make_codec import speech
 from tests.engine.models.qwen3_tts.pipeline import (
     QUEUE,
@@ -76,6 +77,13 @@ def test_audio_equals_the_lone_talkers_codes_decoded_at_once(tiny: GetTiny, cust
     codes = lone_codes(tiny("shallow"), request, language="english")
     assert len(codes) > 25, "more than a chunk"
     assert_close(sound(events, "r1"), decoded(codes))
+
+
+def test_a_sentence_that_another_replica_continues_sounds_as_if_nothing_were_lost(custom: Model) -> None:
+    request = ask(1, "hello the world", frames=30, seed=None)
+    moved = speak_and_lose(lambda: custom, request, packets=2)
+    assert moved.request.sampling.seed is not None
+    assert_close(moved.samples, sound(speak(custom, moved.request), "r1"))
 
 
 def test_the_size_of_the_first_chunk_changes_no_sample(tiny: GetTiny, custom: Model) -> None:

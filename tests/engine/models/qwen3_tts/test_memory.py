@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import convert, to_builtins
 
+from realtime_tts.engine.models.qwen3.checkpoint import Checkpoint
+from realtime_tts.engine.models.qwen3.codec.state import StateArena
+from realtime_tts.engine.models.qwen3.layers import SlotCache
 from realtime_tts.engine.models.qwen3_tts import memory
-from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
 from realtime_tts.engine.models.qwen3_tts.code2wav import state_shapes
 from realtime_tts.engine.models.qwen3_tts.codec_config import CodecDecoderConfig, SpeakerEncoderConfig
-from realtime_tts.engine.models.qwen3_tts.codec_state import StateArena
 from realtime_tts.engine.models.qwen3_tts.config import ModelType
-from realtime_tts.engine.models.qwen3_tts.layers import SlotCache
 from realtime_tts.engine.models.qwen3_tts.memory import ModelMemory, checkpoint_memory, published_memory
 from tests.engine.models.qwen3_tts.make_checkpoint import shapes
 from tests.engine.models.qwen3_tts.make_codec import ENCODER, decoder_shapes, encoder_shapes

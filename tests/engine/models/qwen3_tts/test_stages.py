@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realtime_tts.engine.api import FinishReason, Reference, Sampling, SynthesisRequest
+from realtime_tts.engine.models.qwen3.lane_stream import LaneStream
+from realtime_tts.engine.models.qwen3.sampling import CodeSampling, SamplingParams, code_sampling
+from realtime_tts.engine.models.qwen3.talker import SlotState
 from realtime_tts.engine.models.qwen3_tts.prompt import Speech
-from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, SamplingParams
-from realtime_tts.engine.models.qwen3_tts.stages import RETRIES, LaneStream, TalkerStage, code_sampling
-from realtime_tts.engine.models.qwen3_tts.talker import SlotState
+from realtime_tts.engine.models.qwen3_tts.stages import RETRIES, TalkerStage
 from realtime_tts.engine.stage import StageInput, StageOutput, host_array
 from realtime_tts.errors import InvalidConfig, NothingToSpeak, TextTooLong, UnknownVoice
 from tests.engine.models.qwen3_tts.make_codec import speech
@@ -220,6 +221,22 @@ def test_after_the_last_retry_the_frames_are_sent_and_truncated(tiny: GetTiny, e
     outputs = run(stage_of(model, iter(seeds)), [request])["r1"]
     assert outputs[-1].truncated
     np.testing.assert_array_equal(codes(outputs), lone_codes(model, ask(1, TEXT, seed=seeds[-1], frames=60)))
+
+
+def test_a_seed_that_the_server_has_drawn_is_followed_by_the_next_one(tiny: GetTiny, early: list[int]) -> None:
+    """Every replica then retries with the same seeds."""
+    model = tiny("shallow_ends")
+    sampling = Sampling(seed=early[0], seed_is_drawn=True, max_new_tokens=61)
+    request = replace(ask(1, TEXT), sampling=sampling, streamed=True)
+    stage = stage_of(model)
+    for retries in range(2):
+        outputs = list(stage.run([StageInput(request, retry=retries > 0)]))
+        while not outputs[-1].finished:
+            outputs += stage.run([StageInput(request)])
+        lone = lone_codes(model, ask(1, TEXT, seed=early[0] + retries, frames=60))
+        np.testing.assert_array_equal(codes(outputs), lone)
+        assert retries or outputs[-1].can_retry
+    stage.release("r1")
 
 
 def test_streamed_speech_has_as_many_retries(tiny: GetTiny, early: list[int]) -> None:

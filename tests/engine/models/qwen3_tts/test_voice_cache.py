@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 torch = pytest.importorskip("torch")
 
-from realtime_tts.engine.models.qwen3_tts.layers import KVPrefix  # noqa: E402
+from realtime_tts.engine.models.qwen3.layers import KVPrefix  # noqa: E402
 from realtime_tts.engine.models.qwen3_tts.voice_cache import OVERHEAD_BYTES, Prefix, Voice, VoiceCache  # noqa: E402
 
 KEYS = st.sampled_from("abcdef")

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realtime_tts.engine.api import Reference, SynthesisRequest
-from realtime_tts.engine.models.qwen3_tts.code2wav import Code2Wav
+from realtime_tts.engine.models.qwen3.codec.decoder import Code2Wav
 from realtime_tts.engine.models.qwen3_tts.codec_encoder import CodecEncoder
 from realtime_tts.engine.models.qwen3_tts.voice_cache import VoiceCache
 from realtime_tts.engine.models.qwen3_tts.voices import (

@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from realtime_tts.engine.models.qwen3_tts.checkpoint import Checkpoint
+from realtime_tts.engine.models.qwen3.checkpoint import Checkpoint
+from realtime_tts.engine.models.qwen3.embeddings import Prompt
+from realtime_tts.engine.models.qwen3.predictor import KVMode
+from realtime_tts.engine.models.qwen3.sampling import CodeSampling, SamplingBatch, SamplingParams, SamplingTable
+from realtime_tts.engine.models.qwen3.talker import SlotState, Talker, TalkerWeights
 from realtime_tts.engine.models.qwen3_tts.config import ModelConfig, read_config
-from realtime_tts.engine.models.qwen3_tts.predictor import KVMode
-from realtime_tts.engine.models.qwen3_tts.prompt import ClonedVoice, Prompt, PromptBuilder, ReferenceSpeech, Speech
-from realtime_tts.engine.models.qwen3_tts.sampling import CodeSampling, SamplingBatch, SamplingParams, SamplingTable
-from realtime_tts.engine.models.qwen3_tts.talker import SlotState, Talker, TalkerWeights, load_weights
+from realtime_tts.engine.models.qwen3_tts.loading import MIN_FRAMES, load_talker_weights
+from realtime_tts.engine.models.qwen3_tts.prompt import ClonedVoice, PromptBuilder, ReferenceSpeech, Speech
 from realtime_tts.engine.models.qwen3_tts.tokenizer import TextTokenizer, load_tokenizer
 from tests.engine.models.qwen3_tts.make_checkpoint import RECIPES, make_checkpoint
 
@@ -46,6 +48,7 @@ class Tiny:
             slots=slots,
             max_len=max_len,
             text_pad_id=self.config.tts_pad_token_id,
+            min_frames=MIN_FRAMES,
             prefill_chunk=prefill_chunk,
             kv_mode=kv_mode,
         )
@@ -74,7 +77,7 @@ def load_tiny(directory: Path, name: str) -> Tiny:
     make_checkpoint(directory, RECIPES[name])
     config = read_config(directory)
     with Checkpoint(directory, torch.device("cpu"), torch.float32) as checkpoint:
-        weights = load_weights(checkpoint, config.talker_config)
+        weights = load_talker_weights(checkpoint, config.talker_config)
         checkpoint.read_all("speaker_encoder.")
     tokenizer = load_tokenizer(directory, config)
     return Tiny(directory, config, weights, tokenizer, PromptBuilder(config, tokenizer, weights.embeddings))

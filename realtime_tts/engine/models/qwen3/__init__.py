@@ -1,0 +1,1 @@
+"""Parts that Qwen3-TTS and Qwen3-Omni share: stacks, sampling, Talker, predictor and codec decoder.  Not a model."""

@@ -1,0 +1,1 @@
+"""Decoder of the 12 Hz codec: layers, their state, and the decoding of streams."""
