@@ -108,7 +108,7 @@ class VocoderStage:
         features, f0, noise = unpack_frames(frames)
         spans = generator_spans(start, end, len(frames))
         inputs = {TEXT_FEATURES: features, F0: f0, NOISE: noise, "style": style.row(row), SPANS: spans}
-        inputs |= {PHASE: harmonic_phases(frames), NORMS: style.norms}
+        inputs |= {PHASE: harmonic_phases(frames), NORMS: style.norms_of_row(row)}
         (sound,) = self._session.run(VOCODER_OUTPUTS, inputs)
         samples: Samples = sound.reshape(-1)
         first = int(spans[2])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from realtime_tts.engine.models.kokoro import make_voices
-from realtime_tts.engine.models.kokoro.styles import Style, load_styles
+from realtime_tts.engine.models.kokoro.styles import Style, load_styles, shortness
 from realtime_tts.errors import ModelNotUsable
 from tests.engine.models.kokoro.conftest import real_voice
 
@@ -33,6 +33,18 @@ def test_the_english_voices_are_packed_and_can_be_loaded(tmp_path: Path) -> None
     assert make_voices.make_voices(source, tmp_path / "out", zero_norms, digest) == ["af_heart", "bf_emma"]
     table = load_styles(tmp_path / "out")["bf_emma"].table.astype(np.float32)
     np.testing.assert_allclose(table.ravel(), np.linspace(-1, 1, 510 * 256), atol=5e-4)
+
+
+def test_statistics_are_fitted_within_what_was_measured() -> None:
+    rows = [3, 5, 12, 30, 69]
+    slope = np.array([1.0, -2.0, 0.0])
+    found = np.stack([10 + slope * shortness(row) for row in rows]).astype(np.float32)
+    np.testing.assert_allclose(make_voices.fit_norms(rows, found), found[[0, -1]], rtol=1e-5)
+    outlier = found.copy()
+    outlier[2] = 0.0
+    fitted = make_voices.fit_norms(rows, outlier)
+    assert (fitted >= outlier.min(axis=0)).all()
+    assert (fitted <= outlier.max(axis=0)).all()
 
 
 @pytest.mark.slow

@@ -9,6 +9,8 @@ import pytest
 from realtime_tts.engine.models.kokoro.onnx_rewrite.streaming_inputs import NORM_CHANNELS
 from realtime_tts.engine.models.kokoro.styles import (
     CHECKSUMS_NAME,
+    LONG_ROW,
+    SHORT_ROW,
     MAX_CACHED_MIXES,
     STYLE_ROWS,
     STYLE_WIDTH,
@@ -16,6 +18,7 @@ from realtime_tts.engine.models.kokoro.styles import (
     is_english,
     load_styles,
     pack_style,
+    shortness,
     style_row,
     unpack_style,
     voices_of,
@@ -40,7 +43,7 @@ def test_all_28_english_voices_load() -> None:
     assert len(styles) == 28
     for style in styles.values():
         assert style.table.shape == (STYLE_ROWS, STYLE_WIDTH)
-        assert style.norms.shape == (1, NORM_CHANNELS, 1)
+        assert style.norms.shape == (2, NORM_CHANNELS)
         assert np.isfinite(style.table.astype(np.float32)).all()
         assert np.isfinite(style.norms).all()
 
@@ -88,6 +91,20 @@ def test_a_packed_voice_unpacks_to_itself() -> None:
     again = unpack_style(pack_style(style))
     np.testing.assert_array_equal(again.table, style.table)
     np.testing.assert_array_equal(again.norms, style.norms)
+
+
+def test_statistics_follow_the_length_between_the_two_that_are_packed() -> None:
+    style = load_styles()["af_heart"]
+    short, long = style.norms
+    rows = (0, SHORT_ROW, 20, LONG_ROW, 509)
+    found = {row: style.norms_of_row(row) for row in rows}
+    assert all(norms.shape == (1, NORM_CHANNELS, 1) for norms in found.values())
+    for row in (0, SHORT_ROW):
+        np.testing.assert_allclose(found[row].ravel(), short, rtol=1e-5)
+    for row in (LONG_ROW, 509):
+        np.testing.assert_allclose(found[row].ravel(), long, rtol=1e-5)
+    share = (shortness(20) - shortness(LONG_ROW)) / (shortness(SHORT_ROW) - shortness(LONG_ROW))
+    np.testing.assert_allclose(found[20].ravel(), long + share * (short - long), rtol=1e-4, atol=1e-5)
 
 
 def test_an_altered_voice_is_refused_by_name(altered: Path) -> None:

@@ -106,6 +106,15 @@ def test_both_graphs_agree_in_sound_and_duration(speaker: Speaker) -> None:
             one, other = time_aligned(rewritten, exported)
             assert np.corrcoef(one, other)[0, 1] >= MIN_CORRELATION, (voice, text)
             assert mel_distance_db(one, other) <= MAX_MEL_DISTANCE_DB, (voice, text)
+    for text in ("Yes.", "Right.", "Hi!", "I see.", "Hello.", "Nice to meet you.", "Would you like some coffee?"):
+        for voice in ("af_heart", "af_bella", "am_michael", "bf_emma"):
+            rewritten = np.concatenate(speaker.say(text, speaker.model.chunk_plan, voice))
+            exported = np.concatenate(unmodified.say(text, unmodified.model.chunk_plan, voice))
+            assert 0.6 < loudness(rewritten) / loudness(exported) < 1.7, (voice, text)
+
+
+def loudness(samples: Array) -> float:
+    return float(np.sqrt(np.mean(samples**2)))
 
 
 def time_aligned(one: Array, other: Array) -> tuple[Array, Array]:
