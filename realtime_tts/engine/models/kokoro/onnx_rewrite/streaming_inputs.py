@@ -5,7 +5,7 @@ Two parts of the exported graph depend on the whole sentence and are wrong in a 
 * The voice's harmonics start at phase 0 wherever the window starts, so at a joint the old sound and the new cancel as
   often as they add up.  Here the phase at the window's start is an input.
 * 108 normalisations compute mean and variance over the window, so loudness and timbre jump from chunk to chunk.  Here
-  both are inputs too: constants of the voice, measured over a few of its sentences (see make_voices).
+  both are inputs too: of the voice and the length of the text, measured over its sentences (see make_voices).
 
 DNSMOS overall on 8 sentences, af_heart and am_michael: undivided 3.42 and 3.42; in chunks as exported, with 20 + 8
 frames of context, 3.33 and 3.33; in chunks with both inputs, with 10 + 5, 3.42 and 3.48.  Correlation with the
