@@ -34,7 +34,8 @@ def is_same_speech(one: bytes, other: bytes) -> bool:
     if len(one) != len(other):
         return False
     loudness = [_loudness(np.frombuffer(data, "<i2").astype(np.float64)) for data in (one, other)]
-    return float(np.corrcoef(np.stack(loudness))[0, 1]) > 0.95
+    correlation = np.asarray(np.corrcoef(np.stack(loudness)))
+    return float(correlation[0, 1]) > 0.95
 
 
 def _loudness(samples: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

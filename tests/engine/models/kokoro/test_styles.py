@@ -10,8 +10,8 @@ from realtime_tts.engine.models.kokoro.onnx_rewrite.streaming_inputs import NORM
 from realtime_tts.engine.models.kokoro.styles import (
     CHECKSUMS_NAME,
     LONG_ROW,
-    SHORT_ROW,
     MAX_CACHED_MIXES,
+    SHORT_ROW,
     STYLE_ROWS,
     STYLE_WIDTH,
     VOICES_DIR,
