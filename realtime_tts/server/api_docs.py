@@ -78,8 +78,8 @@ def html_page(description: Json) -> str:
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="/static/style.css">
 <link rel="stylesheet" href="{CSS_PATH}">
-<header><h1>{escape(info["title"])} {escape(info["version"])}: HTTP API</h1></header>
 <main class="docs">
+<h1>{escape(info["title"])} {escape(info["version"])}: HTTP API</h1>
 <p>{_text(info["description"])}</p>
 <p>Machine-readable: <a href="{OPENAPI_PATH}">openapi.json</a>, and <a href="{ASYNCAPI_PATH}">asyncapi.json</a> of the
 WebSocket. <a href="/">Demo page</a>.</p>
