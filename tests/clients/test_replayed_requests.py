@@ -1,4 +1,4 @@
-"""The exact requests of clients that are too large to install here, such as Open WebUI 0.12.4 and sfortis/openai_tts."""
+"""The exact requests of clients that are too large to install here, such as Open WebUI 0.12.4 and openai_tts."""
 
 from typing import Any
 
