@@ -123,7 +123,7 @@ def vocoder_feed(frames: Array, style: Style) -> Feed:
     features, f0, noise = unpack_frames(frames)
     row = int(frames[0, -1]) % 512
     feed: Feed = {TEXT_FEATURES: features, F0: f0, NOISE: noise, "style": style.row(row)}
-    feed |= {PHASE: harmonic_phases(frames), NORMS: style.norms}
+    feed |= {PHASE: harmonic_phases(frames), NORMS: style.norms_of_row(row)}
     return feed | {SPANS: np.array([0, len(frames)] * 2, dtype=np.int64)}
 
 

@@ -289,6 +289,24 @@ def test_a_removed_replica_s_listeners_move_and_it_keeps_nothing() -> None:
         assert np.array_equal(heard.audio(f"r{number}"), tone.render(request(number, TEXT)))
 
 
+def test_a_model_that_takes_a_seed_gets_one_so_that_a_sentence_can_be_made_again() -> None:
+    class Seeded(SteppedEngine):
+        @property
+        def info(self) -> ModelInfo:
+            return dataclasses.replace(tone.info(), fields=tone.info().fields | {"seed"})
+
+    replica = Seeded()
+    engine = ReplicatedEngine(VirtualClock())
+    engine.add("a", replica)
+    asked = request(0, TEXT)
+    engine.send(Submit(asked), Listeners(engine).on_event)
+    chosen = dataclasses.replace(asked, request_id="r1", sampling=dataclasses.replace(asked.sampling, seed=7))
+    engine.send(Submit(chosen), Listeners(engine).on_event)
+    drawn, own = (c.request.sampling for c in replica.commands if isinstance(c, Submit))
+    assert (drawn.seed is not None, drawn.seed_is_drawn) == (True, True)
+    assert (own.seed, own.seed_is_drawn) == (7, False)
+
+
 def test_a_replica_of_another_model_is_not_added() -> None:
     class Other(SteppedEngine):
         @property
